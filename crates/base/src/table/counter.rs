@@ -1,0 +1,83 @@
+//! Counters that threads do not fight over, and gauges.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crossbeam_utils::CachePadded;
+
+/// Cells a counter; threads are dealt out over them in turn.
+const CELLS: usize = 8;
+
+/// A sum that many threads add to. Adding touches one cache line of the thread's own share;
+/// reading sums all of them and may miss additions that are under way.
+#[derive(Debug, Default)]
+pub struct Counter([CachePadded<AtomicU64>; CELLS]);
+
+impl Counter {
+    /// Adds `n`.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0[cell()].fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// The sum so far.
+    pub fn value(&self) -> u64 {
+        self.0.iter().map(|cell| cell.load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
+    }
+}
+
+#[inline]
+fn cell() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static CELL: Cell<usize> = const { Cell::new(usize::MAX) };
+    }
+    CELL.with(|cell| {
+        if cell.get() == usize::MAX {
+            cell.set(NEXT.fetch_add(1, Ordering::Relaxed) % CELLS);
+        }
+        cell.get()
+    })
+}
+
+/// A value that is set, not summed.
+#[derive(Debug, Default)]
+pub struct Gauge(AtomicU64);
+
+impl Gauge {
+    /// Replaces the value.
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// Adds to the value.
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// Takes from the value.
+    pub fn sub(&self, n: u64) {
+        self.0.fetch_sub(n, Ordering::Relaxed);
+    }
+
+    /// The value.
+    pub fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_addition_is_lost() {
+        let counter = Counter::default();
+        std::thread::scope(|scope| {
+            for _ in 0..20 {
+                scope.spawn(|| (0..1000).for_each(|_| counter.add(1)));
+            }
+        });
+        assert_eq!(counter.value(), 20_000);
+    }
+}
