@@ -1,0 +1,59 @@
+//! What the control socket needs of the daemon behind it.
+
+use std::path::Path;
+
+use arcwell_base::Result;
+use arcwell_base::table::{BadSetting, Form, Sample, Setting, TunableRow};
+
+use super::wire::{Cached, PrimeProgress, Status};
+
+/// The daemon, as the control socket sees it.
+///
+/// Every call may block, and is made on a thread that may.
+pub trait ControlPlane: Send + Sync + 'static {
+    /// Every statistic.
+    fn samples(&self) -> Vec<Sample>;
+
+    /// What is served, and how it is.
+    fn status(&self) -> Status;
+
+    /// Every tunable.
+    fn settings(&self) -> Vec<Setting>;
+
+    /// Sets a tunable, at once.
+    ///
+    /// # Errors
+    /// When the name is unknown, the value not allowed, or the row only read at start.
+    fn set(&self, name: &str, value: &str) -> std::result::Result<(), BadSetting>;
+
+    /// Loads what is at and below an absolute path under a mountpoint. `progress` is called often
+    /// and answers whether to go on.
+    ///
+    /// # Errors
+    /// When the path is not served here or could not be read.
+    fn prime(&self, path: &Path, progress: &mut dyn FnMut(PrimeProgress) -> bool) -> Result<PrimeProgress>;
+
+    /// How much is held of what is at and below an absolute path under a mountpoint.
+    ///
+    /// # Errors
+    /// When the path is not served here or is not there.
+    fn cached(&self, path: &Path) -> Result<Cached>;
+
+    /// Unmounts; the daemon ends by itself once its mount is gone.
+    ///
+    /// # Errors
+    /// `EBUSY` while files are open, unless `lazy`.
+    fn unmount(&self, lazy: bool) -> Result<()>;
+}
+
+/// What a row allows, as people read it.
+pub(crate) fn range(row: &TunableRow) -> String {
+    match row.form {
+        Form::Choice(words) => words.join(", "),
+        Form::Switch => "on, off".to_owned(),
+        form => match row.max {
+            u64::MAX => format!("at least {}", form.print(row.min)),
+            max => format!("{} to {}", form.print(row.min), form.print(max)),
+        },
+    }
+}
