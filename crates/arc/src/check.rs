@@ -1,0 +1,202 @@
+//! The structure check: walks everything, recounts everything. Run after every test.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
+
+use arcwell_base::Kind;
+
+use crate::cache::Cache;
+use crate::header::{Header, State};
+use crate::list::{End, Listed, Sighting};
+use crate::policy::{ONE, Rank};
+
+/// Bytes by state and kind.
+type Sums = [[u64; 2]; State::ALL.len()];
+
+/// What the shards hold, recounted.
+#[derive(Default)]
+struct Census {
+    bytes: Sums,
+    listed: Sums,
+    blocks: u64,
+    hashes: HashSet<u64>,
+    /// The node of each listed block, by shard and slot.
+    nodes: HashMap<(u32, u32), (u32, State, Kind)>,
+}
+
+impl Cache {
+    /// Walks the whole structure and checks every invariant of the crate's opening essay. Only
+    /// meaningful while no other thread uses the cache; pins and anon blocks may be outstanding.
+    ///
+    /// # Errors
+    /// A sentence that begins with the number of the invariant that is broken.
+    pub fn validate(&self) -> Result<(), String> {
+        let census = self.census()?;
+        self.check_lists(&census)?;
+        self.check_sums(&census)?;
+        self.shared.partition.ghosts.validate(|hash| census.hashes.contains(&hash))?;
+        self.check_policy()
+    }
+
+    /// A1, A3: what each shard holds.
+    fn census(&self) -> Result<Census, String> {
+        let mut census = Census::default();
+        for (number, shard) in (0..).zip(&self.shards) {
+            let table = shard.table.lock();
+            let mut indexed = 0;
+            for (slot, header) in table.headers.places().filter(|(_, header)| header.buffer.is_some()) {
+                let hash = header.key.hash();
+                let is_indexed = table.find(header.key, hash) == Some(slot);
+                if is_indexed == (header.state == State::Anon) {
+                    return Err(format!("A1: in the table: {is_indexed}, but {header:?}"));
+                }
+                if is_indexed {
+                    indexed += 1;
+                    census.hashes.insert(hash);
+                }
+                self.check_header(header)?;
+                census.add(number, slot, header, self.shared.overhead.of_block(header.len as usize));
+            }
+            if indexed != table.index.len() {
+                return Err(format!("A1: {} keys lead to {indexed} headers", table.index.len()));
+            }
+        }
+        Ok(census)
+    }
+
+    fn check_header(&self, header: &Header) -> Result<(), String> {
+        let must_be_listed = header.pins == 0;
+        let may_be_listed = header.state != State::Anon;
+        if must_be_listed && !header.is_listed() || header.is_listed() && !may_be_listed {
+            return Err(format!("A2: on a list: {}, but {header:?}", header.is_listed()));
+        }
+        if header.state == State::Uncached && !header.is_guess && header.pins == 0 {
+            return Err(format!("A6: used and uncached, but still there: {header:?}"));
+        }
+        if header.state == State::Mfu && header.is_guess {
+            return Err(format!("A6: nobody asked for it, but it is in mfu: {header:?}"));
+        }
+        Ok(())
+    }
+
+    /// A2: each list holds exactly the blocks that say so.
+    fn check_lists(&self, census: &Census) -> Result<(), String> {
+        let mut met = 0;
+        for (state, kind) in State::LISTED.into_iter().flat_map(|state| Kind::ALL.map(|kind| (state, kind))) {
+            let list = self.shared.partition.list(state, kind);
+            let mut len = 0;
+            for sublist in 0..list.sublists() {
+                let mut seen = Sighting::new();
+                list.look(sublist, End::Tail, usize::MAX, &mut seen);
+                len += seen.len();
+                for Listed { node, place } in seen {
+                    if census.nodes.get(&(place.shard, place.slot)) != Some(&(node, state, kind)) {
+                        return Err(format!("A2: {state:?} {kind:?} lists {place:?}, which is not there"));
+                    }
+                }
+            }
+            let (counted, found) = (list.bytes(), census.listed[state.index()][kind.index()]);
+            if len != list.len() || counted != found {
+                return Err(format!("A4: {state:?} {kind:?} lists {found} bytes, counted {counted}"));
+            }
+            met += len;
+        }
+        if met != census.nodes.len() {
+            return Err(format!("A2: {} blocks say that they are listed, {met} are", census.nodes.len()));
+        }
+        Ok(())
+    }
+
+    /// A4: the running sums are what a recount gives.
+    fn check_sums(&self, census: &Census) -> Result<(), String> {
+        let partition = &self.shared.partition;
+        for (state, kind) in State::ALL.into_iter().flat_map(|state| Kind::ALL.map(|kind| (state, kind))) {
+            let filling = if state == State::Anon { partition.filling(kind) } else { 0 };
+            let found = census.bytes[state.index()][kind.index()] + filling;
+            let counted = partition.bytes(state, kind);
+            if found != counted {
+                return Err(format!("A4: {state:?} {kind:?} holds {found} bytes, counted {counted}"));
+            }
+        }
+        let counted = self.shared.blocks.load(Ordering::Relaxed);
+        if counted != census.blocks {
+            return Err(format!("A4: {} blocks, counted {counted}", census.blocks));
+        }
+        Ok(())
+    }
+
+    /// A7: targets and ghosts are within their bounds.
+    fn check_policy(&self) -> Result<(), String> {
+        let shared = &self.shared;
+        let (shares, ghosts) = (shared.partition.shares(), shared.partition.ghosts.bytes());
+        if shares.meta > ONE || shares.recency.iter().any(|&share| share > ONE) {
+            return Err(format!("A7: {shares:?}"));
+        }
+        let (target, ceiling) = (shared.target(), shared.ceiling.load(Ordering::Relaxed));
+        if target > ceiling || target < shared.floor() {
+            return Err(format!("A7: target {target} outside {}..={ceiling}", shared.floor()));
+        }
+        for kind in Kind::ALL {
+            let remembered: u64 = Rank::ALL.iter().map(|rank| ghosts[rank.index()][kind.index()]).sum();
+            if remembered > target {
+                return Err(format!("A7: ghosts of {remembered} bytes of {kind:?}, target {target}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Census {
+    fn add(&mut self, shard: u32, slot: u32, header: &Header, bytes: u64) {
+        let (state, kind) = (header.state, header.kind);
+        self.blocks += 1;
+        self.bytes[state.index()][kind.index()] += bytes;
+        if header.is_listed() {
+            self.listed[state.index()][kind.index()] += bytes;
+            self.nodes.insert((shard, slot), (header.node, state, kind));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::GhostHit;
+    use crate::{Admit, Asked, Config, Keep};
+    use arcwell_base::{BlockKey, ObjectId};
+
+    /// A cache with resident blocks and ghosts that something is done to.
+    fn complaint(damage: impl FnOnce(&Cache)) -> String {
+        let cache = Cache::new(Config::new(64 << 10));
+        for index in 0..100 {
+            let key = BlockKey::new(ObjectId(1), index);
+            let how = Admit { asked: Asked::Demand, keep: Keep::Cached };
+            drop(cache.admit(key, Kind::Data, 1000, how).unwrap().publish());
+            cache.lookup(BlockKey::new(ObjectId(1), index / 2), Kind::Data, Asked::Demand);
+        }
+        cache.validate().unwrap();
+        damage(&cache);
+        cache.validate().unwrap_err()
+    }
+
+    fn some_header(cache: &Cache, change: impl FnOnce(&mut Header)) {
+        let mut table = cache.shards.iter().map(|s| s.table.lock()).find(|t| t.headers.len() > 0).unwrap();
+        let slot = table.headers.places().find(|(_, header)| header.buffer.is_some()).unwrap().0;
+        change(&mut table.headers[slot]);
+    }
+
+    #[test]
+    fn damage_of_every_kind_is_found() {
+        let a = |text: String| text[..2].to_owned();
+        assert_eq!(a(complaint(|c| some_header(c, |h| h.state = State::Anon))), "A1");
+        assert_eq!(a(complaint(|c| some_header(c, |h| h.key.index ^= 1 << 40))), "A1");
+        assert_eq!(a(complaint(|c| some_header(c, |h| h.node = crate::slab::NONE))), "A2");
+        assert_eq!(a(complaint(|c| some_header(c, |h| h.kind = Kind::Metadata))), "A2");
+        assert_eq!(a(complaint(|c| some_header(c, |h| h.len += 100))), "A4");
+        assert_eq!(a(complaint(|c| c.shared.partition.enter(State::Mru, Kind::Data, 1))), "A4");
+        assert_eq!(a(complaint(|c| c.shared.target.store(u64::MAX, Ordering::Relaxed))), "A7");
+        let ghost = GhostHit { rank: Rank::Mru, kind: Kind::Data, bytes: 1 };
+        let haunt = |c: &Cache| some_header(c, |h| c.shared.partition.ghosts.insert(h.key.hash(), ghost));
+        assert_eq!(a(complaint(haunt)), "A5");
+    }
+}

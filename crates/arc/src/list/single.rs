@@ -1,0 +1,34 @@
+//! One lock a state and kind: exact order, and the lock that every hit waits for.
+
+use super::sublist::Sublist;
+use super::{End, List, Place, Sighting};
+
+/// A list in exact order.
+#[derive(Debug, Default)]
+pub(crate) struct Single(Sublist);
+
+impl List for Single {
+    fn sublists(&self) -> usize {
+        1
+    }
+
+    fn insert(&self, _hash: u64, place: Place, bytes: u64) -> u32 {
+        self.0.insert(place, bytes)
+    }
+
+    fn remove(&self, _hash: u64, node: u32, bytes: u64) {
+        self.0.remove(node, bytes);
+    }
+
+    fn look(&self, _sublist: usize, from: End, want: usize, seen: &mut Sighting) {
+        self.0.look(from, want, seen);
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.bytes()
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}

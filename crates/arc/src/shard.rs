@@ -1,0 +1,266 @@
+//! A shard: a part of the table of blocks, under one lock. Everything that happens to a header
+//! happens here.
+//!
+//! Buffers are never freed under the lock: headers that go are handed out and dropped by the caller.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arcwell_base::{BlockKey, Kind};
+use hashbrown::HashTable;
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::header::{Buffer, Header, State};
+use crate::list::{Listed, Place};
+use crate::pin::Pin;
+use crate::shared::Shared;
+use crate::slab::{NONE, Slab};
+
+/// Headers by number, and their numbers by key.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    pub(crate) index: HashTable<u32>,
+    pub(crate) headers: Slab<Header>,
+}
+
+impl Table {
+    pub(crate) fn find(&self, key: BlockKey, hash: u64) -> Option<u32> {
+        self.index.find(hash, |&slot| self.headers[slot].key == key).copied()
+    }
+
+    fn insert(&mut self, header: Header, hash: u64) -> u32 {
+        let slot = self.headers.insert(header);
+        self.index.insert_unique(hash, slot, |&slot| self.headers[slot].key.hash());
+        slot
+    }
+
+    fn unindex(&mut self, slot: u32, hash: u64) {
+        let entry = self.index.find_entry(hash, |&found| found == slot);
+        entry.expect("A1: a block with a state is in the table").remove();
+        if self.index.is_empty() {
+            self.index = HashTable::new();
+        }
+    }
+}
+
+/// What a pin is taken for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// Someone reads the block.
+    Demand,
+    /// Someone expects that the block will be read.
+    Prefetch,
+    /// Someone looks, and the block's standing shall not change.
+    Peek,
+}
+
+/// A block that is about to enter the table.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub(crate) key: BlockKey,
+    pub(crate) kind: Kind,
+    pub(crate) goal: State,
+    pub(crate) is_guess: bool,
+    pub(crate) len: u32,
+    pub(crate) buffer: Arc<Buffer>,
+}
+
+/// See the module's doc.
+#[derive(Debug)]
+pub(crate) struct Shard {
+    number: u32,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) table: Mutex<Table>,
+}
+
+impl Shard {
+    pub(crate) fn new(number: u32, shared: Arc<Shared>) -> Arc<Self> {
+        Arc::new(Shard { number, shared, table: Mutex::default() })
+    }
+
+    /// Pins a block and says in which state it was found.
+    pub(crate) fn pin(self: &Arc<Self>, key: BlockKey, hash: u64, purpose: Purpose) -> Option<(Pin, State)> {
+        let mut table = self.table.lock();
+        let slot = table.find(key, hash)?;
+        let header = &mut table.headers[slot];
+        let found = header.state;
+        header.pins += 1;
+        if purpose != Purpose::Peek {
+            self.unlist(header, hash);
+        }
+        if purpose == Purpose::Demand {
+            self.touch(header);
+        }
+        Some((self.handle(header, slot), found))
+    }
+
+    /// What a demand hit does to a block's standing.
+    fn touch(&self, header: &mut Header) {
+        if header.is_guess {
+            // The first use of a guess is the block's first use.
+            header.is_guess = false;
+            self.shared.stats.prefetch_used.add(1);
+        } else if header.state == State::Mru {
+            self.shared.partition.shift(State::Mru, State::Mfu, header.kind, self.bytes(header));
+            header.state = State::Mfu;
+        }
+    }
+
+    /// Takes another pin for someone who has one.
+    pub(crate) fn repin(&self, slot: u32) {
+        self.table.lock().headers[slot].pins += 1;
+    }
+
+    /// Gives a pin back; the last one decides what becomes of the block.
+    pub(crate) fn release(&self, slot: u32, hash: u64) {
+        let mut table = self.table.lock();
+        let header = &mut table.headers[slot];
+        header.pins = header.pins.checked_sub(1).expect("A3: a pin is given back once");
+        if header.pins > 0 {
+            return;
+        }
+        let is_spent = header.state == State::Uncached && !header.is_guess;
+        if header.state == State::Anon {
+            self.free(&mut table, slot);
+        } else if is_spent {
+            self.unlist(header, hash);
+            table.unindex(slot, hash);
+            self.free(&mut table, slot);
+        } else if self.shared.is_over.load(Ordering::Relaxed) {
+            self.release_over_limit(table, slot, hash);
+        } else if !header.is_listed() {
+            self.enlist(header, slot, hash);
+        }
+    }
+
+    /// While the cache is over its target because all was pinned, what is let go goes at once.
+    #[cold]
+    fn release_over_limit(&self, mut table: MutexGuard<'_, Table>, slot: u32, hash: u64) {
+        let shared = &self.shared;
+        if shared.size() > shared.target() {
+            self.evict_slot(&mut table, slot, hash);
+            drop(table);
+            shared.trim_ghosts();
+        } else {
+            shared.is_over.store(false, Ordering::Relaxed);
+            let header = &mut table.headers[slot];
+            if !header.is_listed() {
+                self.enlist(header, slot, hash);
+            }
+        }
+    }
+
+    /// Puts a filled block into the table, pinned, in place of any other with its key. What was
+    /// reserved for it becomes its state's.
+    pub(crate) fn publish(self: &Arc<Self>, arrival: Arrival) -> Pin {
+        let Arrival { key, kind, goal, mut is_guess, len, buffer } = arrival;
+        let partition = &self.shared.partition;
+        let (hash, mut state) = (key.hash(), goal);
+        let mut table = self.table.lock();
+        let mut replaced = None;
+        if let Some(slot) = table.find(key, hash) {
+            let header = &table.headers[slot];
+            // New bytes are no new access: the block keeps what it has earned.
+            if state == State::Mru && header.state == State::Mfu {
+                state = State::Mfu;
+            }
+            is_guess &= header.is_guess;
+            replaced = self.detach(&mut table, slot, hash);
+        }
+        // A5: nothing is resident and a ghost. The ghost of a demand load is gone by now; that of a
+        // prefetch, or of an eviction between admission and now, is not.
+        partition.ghosts.remove(hash);
+        let bytes = self.shared.overhead.of_block(len as usize);
+        partition.enter(state, kind, bytes);
+        partition.unreserve(goal, kind, bytes);
+        self.shared.blocks.fetch_add(1, Ordering::Relaxed);
+        self.shared.stats.inserts.add(1);
+        let header = Header { key, buffer: Some(buffer), len, pins: 1, node: NONE, state, kind, is_guess };
+        let slot = table.insert(header, hash);
+        let pin = self.handle(&table.headers[slot], slot);
+        drop(table);
+        drop(replaced);
+        pin
+    }
+
+    /// Forgets a block and its ghost; `true` when there was a block.
+    pub(crate) fn remove(&self, key: BlockKey, hash: u64) -> bool {
+        let mut table = self.table.lock();
+        self.shared.partition.ghosts.remove(hash);
+        let Some(slot) = table.find(key, hash) else { return false };
+        let removed = self.detach(&mut table, slot, hash);
+        drop(table);
+        drop(removed);
+        true
+    }
+
+    /// Evicts a block that was seen on the list of a state and kind, if it is still there and
+    /// nobody uses it. Returns the bytes that are free now.
+    pub(crate) fn evict(&self, mut table: MutexGuard<'_, Table>, seen: Listed, from: (State, Kind)) -> u64 {
+        let slot = seen.place.slot;
+        let header = &table.headers[slot];
+        if header.node != seen.node || (header.state, header.kind) != from {
+            return 0;
+        }
+        if header.pins > 0 {
+            self.shared.stats.evict_skipped.add(1);
+            return 0;
+        }
+        let hash = header.key.hash();
+        let header = self.evict_slot(&mut table, slot, hash);
+        drop(table);
+        self.bytes(&header)
+    }
+
+    fn evict_slot(&self, table: &mut Table, slot: u32, hash: u64) -> Header {
+        debug_assert_eq!(table.headers[slot].pins, 0, "A3: a pinned block is not evicted");
+        self.unlist(&mut table.headers[slot], hash);
+        table.unindex(slot, hash);
+        // Under the lock: else the block could come back before its ghost appears (A5).
+        self.shared.note_eviction(&table.headers[slot], hash);
+        self.free(table, slot)
+    }
+
+    /// Takes a block out of the table. Without pins it is freed, else it lives on as anon until the
+    /// last one is given back.
+    fn detach(&self, table: &mut Table, slot: u32, hash: u64) -> Option<Header> {
+        table.unindex(slot, hash);
+        let header = &mut table.headers[slot];
+        self.unlist(header, hash);
+        if header.pins == 0 {
+            return Some(self.free(table, slot));
+        }
+        self.shared.partition.shift(header.state, State::Anon, header.kind, self.bytes(header));
+        header.state = State::Anon;
+        header.is_guess = false;
+        None
+    }
+
+    fn free(&self, table: &mut Table, slot: u32) -> Header {
+        let header = table.headers.remove(slot);
+        self.shared.partition.leave(header.state, header.kind, self.bytes(&header));
+        self.shared.blocks.fetch_sub(1, Ordering::Relaxed);
+        header
+    }
+
+    fn enlist(&self, header: &mut Header, slot: u32, hash: u64) {
+        let list = self.shared.partition.list(header.state, header.kind);
+        header.node = list.insert(hash, Place { shard: self.number, slot }, self.bytes(header));
+    }
+
+    fn unlist(&self, header: &mut Header, hash: u64) {
+        if header.is_listed() {
+            let list = self.shared.partition.list(header.state, header.kind);
+            list.remove(hash, std::mem::replace(&mut header.node, NONE), self.bytes(header));
+        }
+    }
+
+    fn bytes(&self, header: &Header) -> u64 {
+        self.shared.overhead.of_block(header.len as usize)
+    }
+
+    fn handle(self: &Arc<Self>, header: &Header, slot: u32) -> Pin {
+        let buffer = header.buffer.clone().expect("A1: a block in the table has a buffer");
+        Pin { shard: Arc::clone(self), buffer, key: header.key, slot, kind: header.kind }
+    }
+}

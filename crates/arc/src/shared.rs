@@ -1,0 +1,161 @@
+//! What the cache, its shards and its pins share: the limit, the sums, tunables and statistics.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use arcwell_base::Kind;
+use arcwell_base::table::Tunables;
+
+use crate::config::Config;
+use crate::footprint::Overhead;
+use crate::header::{Buffer, Header};
+use crate::partition::Partition;
+use crate::policy::GhostHit;
+use crate::stat::ArcStats;
+use crate::tunable::ArcTunables;
+
+/// How far admissions may go over the target when nothing can be evicted, at most: 1/128 of it or
+/// 16 MiB, but for small caches half of it.
+const OVERSHOOT_DIVISOR: u64 = 128;
+const OVERSHOOT_FLOOR: u64 = 16 << 20;
+
+/// See the module's doc.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) tunables: ArcTunables,
+    pub(crate) stats: ArcStats,
+    pub(crate) overhead: Overhead,
+    pub(crate) partition: Partition,
+    /// The buffer of every phantom.
+    pub(crate) blank: Arc<Buffer>,
+    /// The target of the size: `c`.
+    pub(crate) target: AtomicU64,
+    /// The largest target, as last taken over from the tunable.
+    pub(crate) ceiling: AtomicU64,
+    /// Whether the target may not grow for now.
+    pub(crate) is_held_down: AtomicBool,
+    /// Whether the size was left over the target because nothing could be evicted.
+    pub(crate) is_over: AtomicBool,
+    /// Memory held elsewhere.
+    pub(crate) other: AtomicU64,
+    /// Headers in use.
+    pub(crate) blocks: AtomicU64,
+    dice: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn new(config: &Config) -> Self {
+        let tunables = ArcTunables::default();
+        tunables.store("arc.size_max", config.size_max);
+        tunables.store("arc.size_min", config.size_min);
+        tunables.store("arc.lists", config.lists as u64);
+        tunables.store("arc.sublists", config.sublist_count() as u64);
+        Shared {
+            tunables,
+            stats: ArcStats::default(),
+            overhead: config.overhead,
+            partition: Partition::new(config.lists, config.sublist_count()),
+            blank: Arc::default(),
+            target: AtomicU64::new(config.size_max),
+            ceiling: AtomicU64::new(config.size_max),
+            is_held_down: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+            other: AtomicU64::new(0),
+            blocks: AtomicU64::new(0),
+            dice: AtomicU64::new(config.seed),
+        }
+    }
+
+    /// The target of the size.
+    pub(crate) fn target(&self) -> u64 {
+        self.target.load(Ordering::Relaxed)
+    }
+
+    /// The smallest target.
+    pub(crate) fn floor(&self) -> u64 {
+        self.tunables.size_min().min(self.ceiling.load(Ordering::Relaxed))
+    }
+
+    /// What is in memory besides blocks.
+    fn fixed(&self) -> u64 {
+        self.other.load(Ordering::Relaxed) + self.partition.ghosts.len() * self.overhead.of_ghost()
+    }
+
+    /// All that counts within the limit.
+    pub(crate) fn size(&self) -> u64 {
+        self.partition.size() + self.fixed()
+    }
+
+    /// What the target leaves to blocks.
+    pub(crate) fn room(&self) -> u64 {
+        self.target().saturating_sub(self.fixed())
+    }
+
+    /// The length of a new block, as headers hold it, and its charge; `None` when they are too large
+    /// for that (A8).
+    pub(crate) fn charge_of(&self, len: usize) -> Option<(u32, u64)> {
+        let narrow = u32::try_from(len).ok()?;
+        let charge = self.overhead.of_block(len);
+        u32::try_from(charge).ok().map(|_| (narrow, charge))
+    }
+
+    /// The size that no admission goes beyond.
+    pub(crate) fn brink(&self) -> u64 {
+        let target = self.target();
+        target + (target / OVERSHOOT_DIVISOR).max(OVERSHOOT_FLOOR).min(target / 2)
+    }
+
+    /// Lets the target grow by what an admission needs, if it may.
+    pub(crate) fn grow(&self, bytes: u64) {
+        let ceiling = self.ceiling.load(Ordering::Relaxed);
+        let target = self.target();
+        let is_wanted = target < ceiling && self.size() + bytes > target;
+        if is_wanted && !self.is_held_down.load(Ordering::Relaxed) {
+            let more = |target: u64| (target < ceiling).then(|| (target + bytes).min(ceiling));
+            // Failing means that another thread raised it to the ceiling.
+            let _ = self.target.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        }
+    }
+
+    /// Counts a block that is evicted and leaves its ghost, unless it was a guess that failed.
+    pub(crate) fn note_eviction(&self, header: &Header, hash: u64) {
+        let bytes = self.overhead.of_block(header.len as usize);
+        self.stats.evicted.add(1);
+        self.stats.evicted_bytes.add(bytes);
+        match header.state.rank() {
+            _ if header.is_guess => self.stats.prefetch_unused.add(1),
+            Some(rank) => self.partition.ghosts.insert(hash, GhostHit { rank, kind: header.kind, bytes }),
+            None => {}
+        }
+    }
+
+    /// Forgets ghosts until their lists are as short as the policy says.
+    pub(crate) fn trim_ghosts(&self) {
+        let shares = self.partition.shares();
+        for kind in Kind::ALL {
+            while let Some(rank) = shares.surplus(kind, &self.partition.sizes(self.room())) {
+                if !self.partition.ghosts.drop_oldest(rank, kind) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The sublist, out of `count`, that is to lose a block.
+    pub(crate) fn victim_sublist(&self, count: usize) -> usize {
+        /// `arc.victim_list` = roundrobin.
+        const ROUND_ROBIN: u64 = 1;
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        if count == 1 {
+            return 0;
+        }
+        if self.tunables.victim_list() == ROUND_ROBIN {
+            return (self.dice.fetch_add(1, Ordering::Relaxed) % count as u64) as usize;
+        }
+        // splitmix64
+        let mut mixed = self.dice.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % count as u64) as usize
+    }
+}

@@ -1,0 +1,23 @@
+//! The cache's tunables: one row each.
+
+arcwell_base::tunables! {
+    /// How the cache is run.
+    pub struct ArcTunables {
+        /// The most memory that the cache takes.
+        "arc.size_max": size_max, Bytes = 1 << 30, 1_048_576..=u64::MAX, live;
+        /// The least that reclaim leaves to the cache.
+        "arc.size_min": size_min, Bytes = 32 << 20, 0..=u64::MAX, live;
+        /// How much more a byte of metadata that had to be read again weighs than one of data.
+        "arc.meta_balance": meta_balance, Percent = 500, 1..=100_000, live;
+        /// Which sublist loses a block next.
+        "arc.victim_list": victim_list, Choice(&["random", "roundrobin"]) = 0, 0..=1, live;
+        /// Most blocks evicted from one sublist before the policy is asked again.
+        "arc.evict_batch": evict_batch, Count = 16, 1..=1024, live;
+        /// Share of the target that blocks read ahead of demand may take when they are not to stay.
+        "arc.uncached_max": uncached_max, Percent = 10, 0..=50, live;
+        /// Kind of lists: exact with one lock a state, or nearly exact with several.
+        "arc.lists": lists, Choice(&["single", "multilist"]) = 1, 0..=1, open;
+        /// Sublists a state and kind; 0 chooses by the size of the cache.
+        "arc.sublists": sublists, Count = 0, 0..=1024, open;
+    }
+}
