@@ -101,9 +101,10 @@ impl Cache {
         let shared = &self.shared;
         let ceiling = self.tunables().size_max();
         let before = shared.ceiling.swap(ceiling, Ordering::Relaxed);
-        let may_grow = ceiling > before && !shared.is_held_down.load(Ordering::Relaxed);
-        let target = if may_grow { ceiling } else { shared.target() };
-        shared.target.store(target.max(shared.floor()).min(ceiling), Ordering::Relaxed);
+        if ceiling > before && !shared.is_held_down.load(Ordering::Relaxed) {
+            shared.wish.fetch_max(ceiling, Ordering::Relaxed);
+        }
+        shared.wish.fetch_min(ceiling, Ordering::Relaxed);
         self.make_room(None);
     }
 
@@ -112,8 +113,7 @@ impl Cache {
     /// unless [`Cache::no_grow`] holds it.
     pub fn shrink(&self, bytes: u64) -> u64 {
         let before = self.shared.size();
-        let target = before.saturating_sub(bytes).max(self.shared.floor());
-        self.shared.target.fetch_min(target, Ordering::Relaxed);
+        self.shared.wish.fetch_min(before.saturating_sub(bytes), Ordering::Relaxed);
         self.make_room(None);
         before.saturating_sub(self.shared.size())
     }
@@ -140,8 +140,7 @@ impl Cache {
         let in_turn = (0..deepest).flat_map(|depth| rows.iter().filter_map(move |row| row.get(depth)));
         let key = |listed: &crate::list::Listed| {
             let table = self.shards[listed.place.shard as usize].table.lock();
-            let header = &table.headers[listed.place.slot];
-            (header.node == listed.node && header.state == state).then_some(header.key)
+            table.sighted(*listed, (state, kind)).map(|header| header.key)
         };
         in_turn.filter_map(key).take(limit).collect()
     }

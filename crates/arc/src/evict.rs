@@ -26,19 +26,22 @@ enum Manner {
 }
 
 impl Cache {
-    /// Evicts until the size is at most the target, or nothing can be evicted; then trims the
-    /// ghosts. `again` is the ghost hit that room is made for.
+    /// Evicts until the size is at most the target, or nothing can be evicted, and trims the ghosts.
+    /// `again` is the ghost hit that room is made for.
     pub(crate) fn make_room(&self, again: Option<GhostHit>) {
         let shared = &self.shared;
         let mut barren = [[false; 2]; State::ALL.len()];
-        while let Some(need) = self.excess() {
+        loop {
+            // At every step: ghosts take memory too, and those that a lower target no longer allows
+            // shall go before blocks do.
+            shared.trim_ghosts();
+            let Some(need) = self.excess() else { break };
             let Some((state, kind)) = self.victim(again, &barren) else { break };
             let step = need.min((shared.target() / STEP_DIVISOR).max(1));
             if self.evict_from(state, kind, step) == 0 {
                 barren[state.index()][kind.index()] = true;
             }
         }
-        shared.trim_ghosts();
         let is_over = self.excess().is_some();
         if is_over != shared.is_over.load(Ordering::Relaxed) {
             shared.is_over.store(is_over, Ordering::Relaxed);

@@ -3,6 +3,9 @@
 //! A cache of a million blocks of a hundred bytes is mostly bookkeeping. So that the limit means
 //! memory of the process, a block is charged with what the allocator takes for its bytes and with
 //! all that is remembered of it, and a ghost with its entry.
+//!
+//! What this does not see: storage of headers, nodes and ghosts is given back only when a whole slab
+//! is empty, and the allocator decides when freed bytes go back to the machine.
 
 use crate::ghost::Ghost;
 use crate::header::Header;

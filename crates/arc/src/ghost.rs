@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::list::sublist_of;
 use crate::policy::{ByRank, GhostHit, Rank};
-use crate::slab::{Chain, End, Linked, Links, Slab};
+use crate::slab::{Chain, End, Linked, Links, Slab, give_back};
 
 /// What is left of a block.
 #[derive(Debug)]
@@ -58,13 +58,11 @@ impl Part {
     fn remove(&mut self, place: u32) -> GhostHit {
         let Ghost { hash, bytes, rank, kind, .. } = self.ghosts[place];
         self.chains[rank.index()][kind.index()].unlink(&mut self.ghosts, place);
-        self.ghosts.remove(place);
         if let Ok(entry) = self.index.find_entry(hash, |&found| found == place) {
             entry.remove();
         }
-        if self.index.is_empty() {
-            self.index = HashTable::new();
-        }
+        self.ghosts.remove(place);
+        give_back(&mut self.index, |&place| self.ghosts[place].hash);
         GhostHit { rank, kind, bytes: bytes.into() }
     }
 }

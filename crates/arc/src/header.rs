@@ -7,7 +7,7 @@ use arcwell_base::{BlockKey, Kind};
 use crate::policy::Rank;
 use crate::slab::NONE;
 
-/// Where a resident block stands. (Ghosts are no headers: [`crate::ghost`].)
+/// Where a resident block stands. A ghost is not resident, so its states are not among these.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
     /// Being filled, or replaced or removed while someone still reads it: cannot be evicted.

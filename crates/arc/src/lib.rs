@@ -33,7 +33,8 @@
 //! gives the sublist back, *tries* the shard, and believes only what the header then says.
 //!
 //! A hit takes its shard's lock twice, to pin and to release, and the sublist's at the first pin and
-//! the last release. It allocates nothing.
+//! the last release. It allocates nothing, but for a chunk of list nodes now and then while mfu is longer
+//! than it ever was.
 //!
 //! # Invariants
 //!

@@ -14,7 +14,7 @@ use crate::header::{Buffer, Header, State};
 use crate::list::{Listed, Place};
 use crate::pin::Pin;
 use crate::shared::Shared;
-use crate::slab::{NONE, Slab};
+use crate::slab::{NONE, Slab, give_back};
 
 /// Headers by number, and their numbers by key.
 #[derive(Debug, Default)]
@@ -28,6 +28,13 @@ impl Table {
         self.index.find(hash, |&slot| self.headers[slot].key == key).copied()
     }
 
+    /// The header of a block that was seen on the list of a state and kind, if it still is there.
+    /// Between the sight and now its slot may have been used again, or even its memory given back.
+    pub(crate) fn sighted(&self, seen: Listed, on: (State, Kind)) -> Option<&Header> {
+        let header = self.headers.at(seen.place.slot)?;
+        (header.node == seen.node && (header.state, header.kind) == on).then_some(header)
+    }
+
     fn insert(&mut self, header: Header, hash: u64) -> u32 {
         let slot = self.headers.insert(header);
         self.index.insert_unique(hash, slot, |&slot| self.headers[slot].key.hash());
@@ -37,9 +44,7 @@ impl Table {
     fn unindex(&mut self, slot: u32, hash: u64) {
         let entry = self.index.find_entry(hash, |&found| found == slot);
         entry.expect("A1: a block with a state is in the table").remove();
-        if self.index.is_empty() {
-            self.index = HashTable::new();
-        }
+        give_back(&mut self.index, |&slot| self.headers[slot].key.hash());
     }
 }
 
@@ -65,8 +70,10 @@ pub(crate) struct Arrival {
     pub(crate) buffer: Arc<Buffer>,
 }
 
-/// See the module's doc.
+/// See the module's doc. Aligned to two cache lines, so that threads on neighbouring shards do not
+/// fight over one.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct Shard {
     number: u32,
     pub(crate) shared: Arc<Shared>,
@@ -198,10 +205,7 @@ impl Shard {
     /// nobody uses it. Returns the bytes that are free now.
     pub(crate) fn evict(&self, mut table: MutexGuard<'_, Table>, seen: Listed, from: (State, Kind)) -> u64 {
         let slot = seen.place.slot;
-        let header = &table.headers[slot];
-        if header.node != seen.node || (header.state, header.kind) != from {
-            return 0;
-        }
+        let Some(header) = table.sighted(seen, from) else { return 0 };
         if header.pins > 0 {
             self.shared.stats.evict_skipped.add(1);
             return 0;
@@ -262,5 +266,36 @@ impl Shard {
     fn handle(self: &Arc<Self>, header: &Header, slot: u32) -> Pin {
         let buffer = header.buffer.clone().expect("A1: a block in the table has a buffer");
         Pin { shard: Arc::clone(self), buffer, key: header.key, slot, kind: header.kind }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::list::{End, Sighting};
+    use crate::{Admit, Asked, Cache, Config, Keep};
+    use arcwell_base::ObjectId;
+
+    /// An eviction may look at a header long after it saw the block on a list. Once, the shard had
+    /// become empty meanwhile, had given its memory back, and the eviction indexed into nothing.
+    #[test]
+    fn a_sight_of_what_is_gone_evicts_nothing() {
+        let cache = Cache::new(Config::new(8 << 20));
+        let keys = (0..).map(|index| BlockKey::new(ObjectId(1), index));
+        let shard = &cache.shards[0];
+        let keys: Vec<BlockKey> =
+            keys.filter(|key| Arc::ptr_eq(cache.shard(key.hash()), shard)).take(300).collect();
+        for &key in &keys {
+            let how = Admit { asked: Asked::Demand, keep: Keep::Cached };
+            cache.admit(key, Kind::Data, 100, how).unwrap().publish();
+        }
+        let mut seen = Sighting::new();
+        shard.shared.partition.list(State::Mru, Kind::Data).look(0, End::Tail, 300, &mut seen);
+        assert_eq!(seen.len(), 300);
+        assert!(keys.iter().all(|&key| cache.remove(key)));
+        for listed in seen {
+            assert_eq!(shard.evict(shard.table.lock(), listed, (State::Mru, Kind::Data)), 0);
+        }
+        cache.validate().unwrap();
     }
 }

@@ -28,8 +28,8 @@ pub(crate) struct Shared {
     pub(crate) partition: Partition,
     /// The buffer of every phantom.
     pub(crate) blank: Arc<Buffer>,
-    /// The target of the size: `c`.
-    pub(crate) target: AtomicU64,
+    /// What the target would be without bounds.
+    pub(crate) wish: AtomicU64,
     /// The largest target, as last taken over from the tunable.
     pub(crate) ceiling: AtomicU64,
     /// Whether the target may not grow for now.
@@ -56,7 +56,7 @@ impl Shared {
             overhead: config.overhead,
             partition: Partition::new(config.lists, config.sublist_count()),
             blank: Arc::default(),
-            target: AtomicU64::new(config.size_max),
+            wish: AtomicU64::new(config.size_max),
             ceiling: AtomicU64::new(config.size_max),
             is_held_down: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
@@ -66,9 +66,11 @@ impl Shared {
         }
     }
 
-    /// The target of the size.
+    /// The target of the size: `c`. Bounded here and not where it changes, so that threads that
+    /// change it and its bounds at once cannot leave it outside (A7).
     pub(crate) fn target(&self) -> u64 {
-        self.target.load(Ordering::Relaxed)
+        let wish = self.wish.load(Ordering::Relaxed).max(self.tunables.size_min());
+        wish.min(self.ceiling.load(Ordering::Relaxed))
     }
 
     /// The smallest target.
@@ -111,9 +113,8 @@ impl Shared {
         let target = self.target();
         let is_wanted = target < ceiling && self.size() + bytes > target;
         if is_wanted && !self.is_held_down.load(Ordering::Relaxed) {
-            let more = |target: u64| (target < ceiling).then(|| (target + bytes).min(ceiling));
-            // Failing means that another thread raised it to the ceiling.
-            let _ = self.target.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+            // From the target, not from the wish: that may lie far below the floor.
+            self.wish.fetch_max((target + bytes).min(ceiling), Ordering::Relaxed);
         }
     }
 

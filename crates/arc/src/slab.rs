@@ -6,6 +6,8 @@
 
 use std::ops::{Index, IndexMut};
 
+use hashbrown::HashTable;
+
 /// No entry.
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -53,6 +55,11 @@ impl<T: Default> Slab<T> {
         value
     }
 
+    /// What lies at a place that was once given out; `None` when its memory was given back since.
+    pub(crate) fn at(&self, place: u32) -> Option<&T> {
+        self.chunks.get(place as usize / CHUNK).map(|chunk| &chunk[place as usize % CHUNK])
+    }
+
     /// How many values are stored.
     pub(crate) fn len(&self) -> usize {
         self.used as usize - self.free.len()
@@ -75,6 +82,14 @@ impl<T> Index<u32> for Slab<T> {
 impl<T> IndexMut<u32> for Slab<T> {
     fn index_mut(&mut self, place: u32) -> &mut T {
         &mut self.chunks[place as usize / CHUNK][place as usize % CHUNK]
+    }
+}
+
+/// Lets a table of places become smaller when most of it has been empty for long enough to pay for
+/// the move.
+pub(crate) fn give_back(index: &mut HashTable<u32>, hasher: impl Fn(&u32) -> u64) {
+    if index.capacity() > CHUNK && index.len() < index.capacity() / 8 {
+        index.shrink_to(index.len() * 2, hasher);
     }
 }
 
@@ -212,7 +227,7 @@ mod tests {
         let mut slab = Slab::default();
         let places: Vec<u32> = (0..1000u32).map(|n| slab.insert(n)).collect();
         assert!(places.iter().all(|&place| slab.remove(place) == place));
-        assert!(slab.chunks.is_empty());
+        assert!(slab.chunks.is_empty() && slab.at(5).is_none());
         assert_eq!(slab.insert(5), 0);
     }
 }

@@ -145,6 +145,21 @@ fn the_cache_shrinks_and_grows_while_it_runs() {
     });
 }
 
+/// Ghosts of many small blocks once took all of a lowered limit, and every block had to go.
+#[test]
+fn a_lower_limit_is_shared_by_blocks_and_ghosts() {
+    on_both(Config { size_min: 0, ..Config::new(8 << 20) }, |cache| {
+        for index in 0..50_000 {
+            read(cache, metadata(index), Kind::Metadata, 64);
+            read(cache, metadata(index / 2), Kind::Metadata, 64);
+        }
+        cache.set_size_max(512 << 10);
+        assert!((450 << 10..=512 << 10).contains(&size(cache)));
+        let stats = cache.stats();
+        assert!(stats.mru_metadata.value() + stats.mfu_metadata.value() > 384 << 10);
+    });
+}
+
 #[test]
 fn a_limit_lowered_under_what_is_pinned_is_reached_when_the_pins_go() {
     on_both(Config { size_min: 0, ..Config::new(1 << 20) }, |cache| {

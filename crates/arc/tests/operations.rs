@@ -41,13 +41,14 @@ fn admit() -> impl Strategy<Value = Admit> {
 fn step() -> impl Strategy<Value = Step> {
     let key = || 0..96u64;
     let len = prop_oneof![0..200usize, 1000..9000usize, 20_000..150_000usize];
+    let hold = || prop::bool::weighted(0.2);
     prop_oneof![
-        30 => (key(), asked(), prop::bool::weighted(0.2)).prop_map(|(key, asked, hold)| Step::Read { key, asked, hold }),
+        30 => (key(), asked(), hold()).prop_map(|(key, asked, hold)| Step::Read { key, asked, hold }),
         30 => (key(), len, admit(), any::<bool>())
             .prop_map(|(key, len, how, shorten)| Step::Fill { key, len, how, shorten }),
         25 => Just(Step::Publish),
         2 => Just(Step::Abandon),
-        5 => (key(), any::<bool>()).prop_map(|(key, hold)| Step::Peek { key, hold }),
+        5 => (key(), hold()).prop_map(|(key, hold)| Step::Peek { key, hold }),
         5 => key().prop_map(|key| Step::Remove { key }),
         15 => any::<usize>().prop_map(|nth| Step::Unpin { nth }),
         3 => any::<usize>().prop_map(|nth| Step::Repin { nth }),

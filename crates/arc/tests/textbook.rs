@@ -152,12 +152,19 @@ fn loads() -> Vec<(&'static str, Vec<u64>)> {
 fn single_lists_are_the_textbook() {
     for (name, load) in loads() {
         for blocks in [75, 100, 128, 250, 333, 600, 1000] {
-            for kind in Kind::ALL {
-                let (won, differ) = compare(blocks, &load, ListKind::Single, kind);
-                println!("{name} {blocks} {kind:?}: {won:+.3} points, {differ} requests differ");
-                assert!(won.abs() <= 0.1, "{name}, {blocks} blocks of {kind:?}: {won:+.3} points");
-            }
+            let (won, differ) = compare(blocks, &load, ListKind::Single, Kind::Data);
+            assert!(won.abs() <= 0.1, "{name}, {blocks} blocks: {won:+.3} points");
+            // Rounding may break a tie the other way once; it must not go on from there.
+            assert!(differ <= load.len() / 100, "{name}, {blocks} blocks: {differ} requests differ");
         }
+    }
+}
+
+#[test]
+fn metadata_alone_is_the_textbook_too() {
+    for (name, load) in loads() {
+        let (won, _) = compare(250, &load, ListKind::Single, Kind::Metadata);
+        assert!(won.abs() <= 0.1, "{name}: {won:+.3} points");
     }
 }
 
