@@ -1,0 +1,357 @@
+//! Foreign changes: noticing that the origin changed and it was not us.
+//!
+//! Every file carries the version (size and times) that we expect the origin to show. After a change
+//! of our own the stat that results becomes the expected one, so the object id stays. A stat that
+//! shows another version is a foreign change: the file becomes a new object, and its old blocks are
+//! simply never asked for again. When the origin is asked depends on the dataset's `coherence`.
+//!
+//! A version that is younger than the origin's timestamps can tell apart may hide a further change.
+//! It is marked young: blocks that are read under it are not kept, and the next look makes a new
+//! object of the file even if the version seems the same.
+//!
+//! Under `notify` the origin's events are collected by [`Noticed`] and worked off by one job at a
+//! time on a worker; an event that our own change caused finds the expected version and is dropped.
+
+use std::ffi::{OsStr, OsString};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use arcwell_base::Result;
+use arcwell_base::origin::{Change, FileId, Stat};
+use hashbrown::HashSet;
+use parking_lot::Mutex;
+
+use crate::dataset::{Attributes, Dataset};
+use crate::metadata::{self, Dnode, Named};
+use crate::property::Coherence;
+use crate::workers::Class;
+use crate::znode::change::Changing;
+use crate::znode::{ObjectIdentity, Znode};
+
+/// Events that may wait; more are one overflow.
+const NOTICED_MAX: usize = 65_536;
+
+/// Events of the origin that have not been looked into.
+#[derive(Default)]
+pub(crate) struct Noticed {
+    pending: Mutex<Pending>,
+    is_working: AtomicBool,
+}
+
+#[derive(Default)]
+struct Pending {
+    names: HashSet<(FileId, OsString)>,
+    nodes: HashSet<FileId>,
+    has_overflowed: bool,
+}
+
+impl Dataset {
+    /// Begins a change of `nodes`; see [`Changing`].
+    pub(crate) fn begin<'a>(&'a self, nodes: &[&'a Arc<Znode>]) -> Changing<'a> {
+        Changing::begin(&self.changes, nodes)
+    }
+
+    /// Whether the origin tells us of every change of this directory's names.
+    pub(crate) fn is_told_of_names(&self, dir: &Znode) -> bool {
+        match self.properties.coherence {
+            Coherence::Exclusive => true,
+            Coherence::Notify => dir.is_watched.load(Ordering::Relaxed),
+            Coherence::Timeout => false,
+        }
+    }
+
+    /// Whether the origin tells us of every change of this file: its directory is watched, and it has
+    /// no second name through which it could change unseen.
+    pub(crate) fn is_told_of(&self, node: &Znode, stat: &Stat) -> bool {
+        match self.properties.coherence {
+            Coherence::Exclusive => true,
+            Coherence::Timeout => false,
+            Coherence::Notify if node.is_directory() => node.is_watched.load(Ordering::Relaxed),
+            Coherence::Notify => {
+                let parent = node.first_link().map(|link| link.parent);
+                stat.nlink == 1 && parent.is_some_and(|parent| parent.is_watched.load(Ordering::Relaxed))
+            }
+        }
+    }
+
+    /// Whether what is known of a file's contents may be believed now.
+    pub(crate) fn is_fresh(&self, node: &Znode, identity: &ObjectIdentity) -> bool {
+        let is_told = match self.properties.coherence {
+            Coherence::Exclusive => return true,
+            Coherence::Timeout => false,
+            Coherence::Notify if node.is_directory() => node.is_watched.load(Ordering::Relaxed),
+            Coherence::Notify => {
+                node.first_link().is_some_and(|link| link.parent.is_watched.load(Ordering::Relaxed))
+            }
+        };
+        if is_told && !identity.is_young {
+            return true;
+        }
+        self.now().saturating_sub(identity.checked) < self.properties.attr_timeout.as_millis() as u64
+    }
+
+    /// Asks the origin again unless what is known may be believed.
+    pub(crate) fn refresh(&self, node: &Znode) -> Result<()> {
+        if self.is_fresh(node, &node.identity()) { Ok(()) } else { self.revalidate(node).map(drop) }
+    }
+
+    /// Asks the origin for a file's attributes and compares.
+    pub(crate) fn revalidate(&self, node: &Znode) -> Result<Attributes> {
+        self.shared.stats.revalidations.add(1);
+        let sequence = node.sequence();
+        let stat = self.origin.stat(node)?;
+        self.observe(node, &stat, sequence)?;
+        Ok(Attributes { stat, ttl: self.ttl(self.now(), self.is_told_of(node, &stat)) })
+    }
+
+    /// Takes note of attributes that the origin showed. `sequence` was noted before it was asked: when
+    /// a change of ours was under way meanwhile, the attributes prove nothing and are not kept.
+    /// Whether it was a foreign change.
+    pub(crate) fn observe(&self, node: &Znode, stat: &Stat, sequence: u64) -> Result<bool> {
+        {
+            let mut identity = node.identity.lock();
+            if !sequence.is_multiple_of(2) || node.sequence() != sequence {
+                return Ok(false);
+            }
+            if identity.version == stat.version() && !identity.is_young {
+                identity.checked = self.now();
+                drop(identity);
+                self.keep_dnode(node, stat, sequence);
+                return Ok(false);
+            }
+        }
+        let object = self.shared.objects.next()?;
+        let new = self.identity_of(object, self.properties.recordsize, stat);
+        {
+            let mut identity = node.identity.lock();
+            if node.sequence() != sequence {
+                return Ok(false);
+            }
+            *identity = new;
+        }
+        self.lost_touch(node);
+        self.keep_dnode(node, stat, sequence);
+        Ok(true)
+    }
+
+    /// What follows from a foreign change.
+    fn lost_touch(&self, node: &Znode) {
+        node.has_data.store(false, Ordering::Relaxed);
+        node.streams.lock().take();
+        self.shared.stats.foreign_changes.add(1);
+        self.shared.objects.forget(self.id, node.id);
+        self.tell_holder(|holder| holder.invalidate_node(node.id.ino));
+    }
+
+    /// Before a change of our own, where others may write too: whether the file is still what we
+    /// think. Called within the change, so that the version cannot move by us.
+    pub(crate) fn verify_before(&self, node: &Znode) -> Result<()> {
+        if self.properties.coherence == Coherence::Exclusive {
+            return Ok(());
+        }
+        let stat = self.origin.stat(node)?;
+        if node.identity().version == stat.version() {
+            return Ok(());
+        }
+        let object = self.shared.objects.next()?;
+        *node.identity.lock() = self.identity_of(object, self.properties.recordsize, &stat);
+        self.lost_touch(node);
+        Ok(())
+    }
+
+    /// After a change of our own: what results is what we expect.
+    pub(crate) fn settle(&self, node: &Znode, stat: &Stat) -> ObjectIdentity {
+        let identity = {
+            let mut identity = node.identity.lock();
+            identity.version = stat.version();
+            identity.checked = self.now();
+            identity.is_young = false;
+            *identity
+        };
+        let key = metadata::dnode_key(self.object, node.id.ino);
+        self.replace_metadata(key, &Dnode::new(stat, &identity).encode());
+        if node.has_data.load(Ordering::Relaxed) {
+            self.remember(node, &identity);
+        }
+        identity
+    }
+
+    /// After a change whose outcome is not known: nothing of the file is believed unasked.
+    pub(crate) fn doubt(&self, node: &Znode) {
+        node.identity.lock().checked = 0;
+        self.shared.cache.remove(metadata::dnode_key(self.object, node.id.ino));
+    }
+
+    /// Asks the origin what a change of ours resulted in.
+    pub(crate) fn settle_by_asking(&self, node: &Znode) -> Option<Stat> {
+        match self.origin.stat(node) {
+            Ok(stat) => {
+                self.settle(node, &stat);
+                Some(stat)
+            }
+            Err(_) => {
+                self.doubt(node);
+                None
+            }
+        }
+    }
+
+    // ---- notify ----
+
+    /// Starts to be told of changes, if the dataset wants it and the origin can.
+    pub(crate) fn start_watch(self: &Arc<Self>) {
+        if self.properties.coherence != Coherence::Notify {
+            return;
+        }
+        let dataset = Arc::downgrade(self);
+        match self.origin.watch(Box::new(move |change| notice(&dataset, change))) {
+            Ok(watch) => {
+                *self.watch.lock() = Some(watch);
+                self.watch_directory(&self.root);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the origin does not tell of changes: asked after attr_timeout")
+            }
+        }
+    }
+
+    /// Ends the notices.
+    pub(crate) fn stop_watch(&self) {
+        let watch = self.watch.lock().take();
+        drop(watch);
+    }
+
+    /// Watches a directory before its contents are read, so that no change falls between.
+    pub(crate) fn watch_directory(&self, dir: &Znode) {
+        if self.properties.coherence != Coherence::Notify || dir.is_watched.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Some(watch) = &*self.watch.lock() {
+            match watch.add(dir) {
+                Ok(()) => {
+                    // What was known from before the watch may have changed unseen.
+                    dir.identity.lock().checked = 0;
+                    dir.is_watched.store(true, Ordering::Release);
+                }
+                Err(error) => tracing::debug!(%error, "not watched: asked after attr_timeout"),
+            }
+        }
+    }
+
+    fn work_off_notices(self: &Arc<Self>) {
+        loop {
+            let pending = std::mem::take(&mut *self.noticed.pending.lock());
+            if pending.names.is_empty() && pending.nodes.is_empty() && !pending.has_overflowed {
+                self.noticed.is_working.store(false, Ordering::SeqCst);
+                // An event may have come between the look and the store.
+                let is_idle = {
+                    let pending = self.noticed.pending.lock();
+                    pending.names.is_empty() && pending.nodes.is_empty() && !pending.has_overflowed
+                };
+                if is_idle || self.noticed.is_working.swap(true, Ordering::SeqCst) {
+                    return;
+                }
+                continue;
+            }
+            if pending.has_overflowed {
+                self.doubt_everything();
+            }
+            pending.nodes.into_iter().for_each(|id| self.look_into_node(id));
+            pending.names.into_iter().for_each(|(dir, name)| self.look_into_name(dir, &name));
+        }
+    }
+
+    fn look_into_node(&self, id: FileId) {
+        if let Some(node) = self.znodes.find(id.ino).filter(|node| node.id == id) {
+            self.compare(&node);
+        }
+    }
+
+    /// Compares with the origin, between changes of ours. Whether it is what we expect.
+    fn compare(&self, node: &Arc<Znode>) -> bool {
+        // Waits for a change of ours to end; its result is then the expected version.
+        let _no_change = node.changing.lock();
+        let sequence = node.sequence();
+        match self.origin.stat(&**node) {
+            Ok(stat) => self.observe(node, &stat, sequence).is_ok_and(|is_foreign| !is_foreign),
+            Err(_) => {
+                self.doubt(node);
+                self.tell_holder(|holder| holder.invalidate_node(node.id.ino));
+                false
+            }
+        }
+    }
+
+    fn look_into_name(&self, dir: FileId, name: &OsStr) {
+        let Some(dir) = self.znodes.find(dir.ino).filter(|node| node.id == dir) else {
+            return;
+        };
+        let key = metadata::name_key(dir.identity().object, name);
+        let known = self.shared.cache.peek(key).and_then(|pin| metadata::decode_name(&pin, name));
+        let is_dir_expected = self.compare(&dir);
+        let is_child_expected = match known {
+            Some(Named::File(id)) => match self.znodes.find(id.ino).filter(|node| node.id == id) {
+                Some(child) => self.compare(&child),
+                None => {
+                    // Nobody holds it: what is kept of it is looked at again when somebody asks.
+                    self.shared.cache.remove(metadata::dnode_key(self.object, id.ino));
+                    true
+                }
+            },
+            Some(Named::Absent) | None => true,
+        };
+        if !is_dir_expected || !is_child_expected {
+            self.tell_holder(|holder| holder.invalidate_name(dir.id.ino, name));
+        }
+    }
+
+    fn doubt_everything(&self) {
+        self.znodes.for_each(|node| {
+            node.is_watched.store(false, Ordering::Relaxed);
+            self.doubt(node);
+            let link = node.first_link();
+            self.tell_holder(|holder| {
+                holder.invalidate_node(node.id.ino);
+                if let Some(link) = link {
+                    holder.invalidate_name(link.parent.id.ino, &link.name);
+                }
+            });
+        });
+    }
+}
+
+/// Takes an event in, on the watch's thread, and sees that somebody looks into it.
+fn notice(dataset: &Weak<Dataset>, change: Change) {
+    let Some(dataset) = dataset.upgrade() else {
+        return;
+    };
+    {
+        let mut pending = dataset.noticed.pending.lock();
+        if pending.names.len() + pending.nodes.len() >= NOTICED_MAX {
+            pending.has_overflowed = true;
+            pending.names.clear();
+            pending.nodes.clear();
+        }
+        match change {
+            Change::Name { dir, name } => drop(pending.names.insert((dir, name))),
+            Change::Node(id) => drop(pending.nodes.insert(id)),
+            Change::Overflow => pending.has_overflowed = true,
+        }
+    }
+    if !dataset.noticed.is_working.swap(true, Ordering::SeqCst) {
+        let worker = Arc::clone(&dataset);
+        let job = move || {
+            // A burst of events about one file is one look.
+            std::thread::sleep(Duration::from_millis(2));
+            worker.work_off_notices();
+            Ok(())
+        };
+        let weak = Arc::downgrade(&dataset);
+        dataset.workers().run(Class::Sync, job, move |result| {
+            if let (Err(_), Some(dataset)) = (result, weak.upgrade()) {
+                dataset.noticed.is_working.store(false, Ordering::SeqCst);
+            }
+        });
+    }
+}

@@ -1,0 +1,243 @@
+//! Open files, and the operations on them that are neither reading nor writing.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use arcwell_base::origin::{Access, Allocate, Caller, FileType, Seek, SetAttr};
+use arcwell_base::{Error, Result};
+use rustix::io::Errno;
+
+use crate::dataset::{Dataset, Entry};
+use crate::property::Coherence;
+use crate::znode::Znode;
+
+/// What a file is opened for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OpenHow {
+    /// Whether it may be written.
+    pub write: bool,
+    /// Whether it is cut to nothing.
+    pub truncate: bool,
+}
+
+/// How a file is created and opened at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CreateHow {
+    /// EEXIST when the name is there.
+    pub exclusive: bool,
+    /// Whether a file that is there is cut to nothing.
+    pub truncate: bool,
+}
+
+/// A regular file that is open. It keeps its znode, not a descriptor.
+pub struct OpenFile {
+    pub(crate) dataset: Arc<Dataset>,
+    pub(crate) node: Arc<Znode>,
+}
+
+impl std::fmt::Debug for OpenFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OpenFile").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        self.dataset.closed(&self.node);
+    }
+}
+
+impl Dataset {
+    /// Opens a file without asking the origin, where that is allowed: for reading, when nothing
+    /// about it has to be looked at again.
+    pub fn cached_open(self: &Arc<Self>, ino: u64, how: OpenHow) -> Option<Result<Arc<OpenFile>>> {
+        if how.write || how.truncate {
+            return None;
+        }
+        let node = match self.node(ino) {
+            Ok(node) => node,
+            Err(error) => return Some(Err(error)),
+        };
+        let must_ask = match self.properties.coherence {
+            Coherence::Exclusive => false,
+            Coherence::Timeout => true,
+            Coherence::Notify => !self.is_fresh(&node, &node.identity()) || !self.has_watched_parent(&node),
+        };
+        if must_ask {
+            return None;
+        }
+        Some(self.opened_file(node))
+    }
+
+    /// Opens a file. Where others may write to the origin, it is looked at again.
+    ///
+    /// # Errors
+    /// The origin's; EISDIR; EROFS for writing on a read-only dataset.
+    pub fn open(self: &Arc<Self>, ino: u64, how: OpenHow) -> Result<Arc<OpenFile>> {
+        if how.write || how.truncate {
+            self.writable("open")?;
+        }
+        let node = self.node(ino)?;
+        if node.is_directory() {
+            return Err(Error::new("open", Errno::ISDIR));
+        }
+        if self.properties.coherence != Coherence::Exclusive {
+            self.revalidate(&node)?;
+        }
+        let access = if how.write { Access::Write } else { Access::Read };
+        self.origin.open(&*node, access)?;
+        let file = self.opened_file(node)?;
+        if how.truncate {
+            self.set_attr(ino, &SetAttr { size: Some(0), ..SetAttr::default() })?;
+        }
+        Ok(file)
+    }
+
+    /// Creates a regular file and opens it.
+    ///
+    /// # Errors
+    /// The origin's; EROFS on a read-only dataset.
+    pub fn create(
+        self: &Arc<Self>,
+        parent: u64,
+        name: &OsStr,
+        perm: u16,
+        how: CreateHow,
+        caller: Caller,
+    ) -> Result<(Entry, Arc<OpenFile>)> {
+        self.writable("create")?;
+        let dir = self.directory(parent)?;
+        let (entry, node, existed) = {
+            let _changing = self.begin(&[&dir]);
+            self.verify_before(&dir)?;
+            let created = self.origin.create(&*dir, name, perm, how.exclusive, caller);
+            let created = created.inspect_err(|_| self.doubt_name(&dir, name))?;
+            if created.existed {
+                // Somebody else made it since it was looked up.
+                self.doubt_name(&dir, name);
+                let identity = self.identify(&created.stat)?;
+                let node = self.intern(&created.stat, || identity, &dir, name, 1);
+                (None, node, true)
+            } else {
+                let (entry, node) = self.adopt(&dir, name, &created.stat)?;
+                (Some(entry), node, false)
+            }
+        };
+        let ino = node.id.ino;
+        let file = self.opened_file(node).inspect_err(|_| self.forget(ino, 1))?;
+        if existed && how.truncate {
+            self.set_attr(ino, &SetAttr { size: Some(0), ..SetAttr::default() })?;
+        }
+        let entry = match entry {
+            Some(entry) => entry,
+            None => {
+                let now = self.revalidate(&file.node)?;
+                Entry { stat: now.stat, entry_ttl: now.ttl, attr_ttl: now.ttl }
+            }
+        };
+        Ok((entry, file))
+    }
+
+    fn opened_file(self: &Arc<Self>, node: Arc<Znode>) -> Result<Arc<OpenFile>> {
+        match node.kind {
+            FileType::Directory => return Err(Error::new("open", Errno::ISDIR)),
+            FileType::Symlink => return Err(Error::new("open", Errno::LOOP)),
+            _ => {}
+        }
+        self.opened(&node);
+        Ok(Arc::new(OpenFile { dataset: Arc::clone(self), node }))
+    }
+
+    fn has_watched_parent(&self, node: &Arc<Znode>) -> bool {
+        node.parent().is_some_and(|parent| self.is_told_of_names(&parent))
+    }
+}
+
+impl OpenFile {
+    /// Its inode number.
+    pub fn ino(&self) -> u64 {
+        self.node.id.ino
+    }
+
+    /// Its length as it is known now.
+    pub fn size(&self) -> u64 {
+        self.node.identity().version.size
+    }
+
+    /// Makes what was written durable.
+    ///
+    /// # Errors
+    /// The origin's.
+    pub fn sync(&self, data_only: bool) -> Result<()> {
+        self.dataset.origin.sync(&*self.node, data_only)
+    }
+
+    /// Searches for data or a hole.
+    ///
+    /// # Errors
+    /// ENXIO beyond the end; else the origin's.
+    pub fn seek(&self, offset: u64, what: Seek) -> Result<u64> {
+        self.dataset.origin.seek(&*self.node, offset, what)
+    }
+
+    /// Changes a range as `fallocate` does.
+    ///
+    /// # Errors
+    /// The origin's; EROFS on a read-only dataset.
+    pub fn allocate(&self, range: Allocate) -> Result<()> {
+        let dataset = &*self.dataset;
+        dataset.writable("allocate")?;
+        let _changing = dataset.begin(&[&self.node]);
+        dataset.verify_before(&self.node)?;
+        let size_before = self.node.identity().version.size;
+        let allocated = dataset.origin.allocate(&*self.node, range);
+        // Whatever the mode did, and even when it failed half way: blocks from the offset on may have
+        // changed, to the end of the file where the mode moves them.
+        let end = match range.mode & (COLLAPSE_RANGE | INSERT_RANGE) {
+            0 => range.offset.saturating_add(range.length),
+            _ => u64::MAX,
+        };
+        if range.mode & !KEEP_SIZE != 0 {
+            dataset.drop_range(&self.node, range.offset, end)?;
+        }
+        match allocated {
+            Ok(stat) => {
+                dataset.resized(&self.node, size_before, stat.size)?;
+                dataset.settle(&self.node, &stat);
+                Ok(())
+            }
+            Err(error) => {
+                dataset.doubt_size(&self.node);
+                Err(error)
+            }
+        }
+    }
+
+    /// Copies a range to another file of the same dataset, within the origin. Bytes copied.
+    ///
+    /// # Errors
+    /// The origin's; EXDEV between datasets; EROFS on a read-only dataset.
+    pub fn copy_range(&self, offset: u64, to: &OpenFile, to_offset: u64, len: u64) -> Result<u64> {
+        let dataset = &*to.dataset;
+        dataset.writable("copy range")?;
+        if !Arc::ptr_eq(&self.dataset, &to.dataset) {
+            return Err(Error::new("copy range", Errno::XDEV));
+        }
+        let _changing = dataset.begin(&[&to.node]);
+        dataset.verify_before(&to.node)?;
+        let size_before = to.node.identity().version.size;
+        let copied = dataset.origin.copy_range((&*self.node, offset), (&*to.node, to_offset), len);
+        dataset.drop_range(&to.node, to_offset, to_offset.saturating_add(len))?;
+        let written = copied.inspect_err(|_| dataset.doubt_size(&to.node))?;
+        dataset.resized(&to.node, size_before, written.stat.size)?;
+        dataset.settle(&to.node, &written.stat);
+        Ok(written.bytes)
+    }
+}
+
+/// `FALLOC_FL_KEEP_SIZE`.
+const KEEP_SIZE: u32 = 0x01;
+/// `FALLOC_FL_COLLAPSE_RANGE`.
+const COLLAPSE_RANGE: u32 = 0x08;
+/// `FALLOC_FL_INSERT_RANGE`.
+const INSERT_RANGE: u32 = 0x20;

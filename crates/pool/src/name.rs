@@ -1,0 +1,367 @@
+//! Names: look-up, create, link, remove, rename.
+//!
+//! A name block says which file a name is, or that there is none. It is under the directory's object,
+//! so a foreign change of the directory makes all of them unreachable at once; changes of our own
+//! replace the one block and drop the listing.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arcwell_base::origin::{Caller, FileId, NewNode, RenameMode, Stat};
+use arcwell_base::{Cause, Error, Result};
+use rustix::io::Errno;
+
+use crate::attribute::ACL_XATTRS;
+use crate::dataset::{Dataset, Entry, Looked};
+use crate::metadata::{self, Named};
+use crate::znode::Znode;
+
+/// Times that a look-up begins again when the directory changes under it.
+const RETRIES: usize = 4;
+
+impl Dataset {
+    /// Looks a name up in the cache. See [`Dataset::lookup`].
+    pub fn cached_lookup(&self, parent: u64, name: &OsStr) -> Option<Result<Looked>> {
+        let dir = match self.check_name(name, parent) {
+            Ok(dir) => dir,
+            Err(error) => return Some(Err(error)),
+        };
+        let identity = dir.identity();
+        if !self.is_fresh(&dir, &identity) {
+            return None;
+        }
+        let ttl = self.ttl(identity.checked, self.is_told_of_names(&dir));
+        let pin = self.metadata(metadata::name_key(identity.object, name))?;
+        match metadata::decode_name(&pin, name)? {
+            Named::Absent => Some(Ok(Looked::Absent { ttl })),
+            Named::File(id) => {
+                let is_told =
+                    |stat: &Stat| self.is_told_of_names(&dir) && (stat.nlink == 1 || self.is_exclusive());
+                let (dnode, attr_ttl) = self.fresh_dnode(id, is_told)?;
+                self.intern(&dnode.stat, || dnode.identity(), &dir, name, 1);
+                Some(Ok(Looked::Found(Entry { stat: dnode.stat, entry_ttl: ttl, attr_ttl })))
+            }
+        }
+    }
+
+    /// Looks a name up; what is found is held until [`Dataset::forget`].
+    ///
+    /// # Errors
+    /// The origin's, but for ENOENT, which is an answer; ESTALE when the parent is not known.
+    pub fn lookup(&self, parent: u64, name: &OsStr) -> Result<Looked> {
+        let dir = self.check_name(name, parent)?;
+        self.watch_directory(&dir);
+        self.refresh(&dir)?;
+        for _ in 0..RETRIES {
+            let (sequence, changes) = (dir.sequence(), self.changes.load(Ordering::Acquire));
+            let object = dir.identity().object;
+            let key = metadata::name_key(object, name);
+            let stat = match self.origin.lookup(&*dir, name) {
+                Ok(stat) => stat,
+                Err(error) if error.is_absence() => {
+                    self.keep_metadata(&dir, key, &metadata::encode_name(name, Named::Absent), sequence);
+                    let ttl = self.ttl(dir.identity().checked, self.is_told_of_names(&dir));
+                    return Ok(Looked::Absent { ttl });
+                }
+                Err(error) => return Err(error),
+            };
+            let entry = self.found(&dir, name, stat, changes)?;
+            if dir.identity().object != object {
+                // The directory changed behind our back while it was asked.
+                self.forget(entry.stat.id.ino, 1);
+                continue;
+            }
+            self.keep_metadata(&dir, key, &metadata::encode_name(name, Named::File(entry.stat.id)), sequence);
+            return Ok(Looked::Found(entry));
+        }
+        Err(Error::new("lookup", Errno::AGAIN))
+    }
+
+    /// Makes a znode of a file that the origin showed under `name`. `changes` was noted before.
+    fn found(&self, dir: &Arc<Znode>, name: &OsStr, seen: Stat, changes: u64) -> Result<Entry> {
+        let identity = self.identify(&seen)?;
+        let node = self.intern(&seen, || identity, dir, name, 1);
+        let (stat, sequence) = if self.changes.load(Ordering::Acquire) == changes {
+            (seen, node.sequence())
+        } else {
+            // Something of ours changed meanwhile, maybe this file: ask for it alone.
+            let sequence = node.sequence();
+            (self.origin.stat(&*node).inspect_err(|_| self.forget(seen.id.ino, 1))?, sequence)
+        };
+        self.observe(&node, &stat, sequence)?;
+        let dir_identity = dir.identity();
+        Ok(Entry {
+            stat,
+            entry_ttl: self.ttl(dir_identity.checked, self.is_told_of_names(dir)),
+            attr_ttl: self.ttl(node.identity().checked, self.is_told_of(&node, &stat)),
+        })
+    }
+
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.properties.coherence == crate::property::Coherence::Exclusive
+    }
+
+    fn check_name(&self, name: &OsStr, parent: u64) -> Result<Arc<Znode>> {
+        if name.len() > self.info.name_max as usize {
+            return Err(Error::new("look at a name", Errno::NAMETOOLONG));
+        }
+        self.directory(parent)
+    }
+
+    /// Creates anything but an open file.
+    ///
+    /// # Errors
+    /// The origin's; EROFS on a read-only dataset.
+    pub fn make(
+        &self,
+        parent: u64,
+        name: &OsStr,
+        node: &NewNode,
+        perm: u16,
+        caller: Caller,
+    ) -> Result<Entry> {
+        self.writable("create")?;
+        let dir = self.check_name(name, parent)?;
+        let _changing = self.begin(&[&dir]);
+        self.verify_before(&dir)?;
+        let made = self.origin.make(&*dir, name, node, perm, caller);
+        let stat = made.inspect_err(|_| self.doubt_name(&dir, name))?;
+        self.adopt(&dir, name, &stat).map(|(entry, _)| entry)
+    }
+
+    /// Takes in a file that we have just created under `name`, within the change of `dir`.
+    pub(crate) fn adopt(&self, dir: &Arc<Znode>, name: &OsStr, stat: &Stat) -> Result<(Entry, Arc<Znode>)> {
+        let mut identity = self.identity_of(self.shared.objects.next()?, self.properties.recordsize, stat);
+        identity.is_young = false;
+        let node = self.intern(stat, || identity, dir, name, 1);
+        self.settle(&node, stat);
+        self.name_changed(dir, name, Some(Named::File(stat.id)));
+        self.settle_by_asking(dir);
+        let entry_ttl = self.ttl(self.now(), self.is_told_of_names(dir));
+        let attr_ttl = self.ttl(self.now(), self.is_told_of(&node, stat));
+        Ok((Entry { stat: *stat, entry_ttl, attr_ttl }, node))
+    }
+
+    /// Gives a file a further name.
+    ///
+    /// # Errors
+    /// The origin's; EROFS on a read-only dataset.
+    pub fn link(&self, ino: u64, parent: u64, name: &OsStr) -> Result<Entry> {
+        self.writable("link")?;
+        let dir = self.check_name(name, parent)?;
+        let node = self.node(ino)?;
+        let _changing = self.begin(&[&dir, &node]);
+        self.verify_before(&dir)?;
+        self.verify_before(&node)?;
+        let linked = self.origin.link(&*node, &*dir, name);
+        let stat = linked.inspect_err(|_| self.doubt_name(&dir, name))?;
+        self.intern(&stat, || node.identity(), &dir, name, 1);
+        node.unkeep();
+        self.settle(&node, &stat);
+        self.name_changed(&dir, name, Some(Named::File(stat.id)));
+        self.settle_by_asking(&dir);
+        let entry_ttl = self.ttl(self.now(), self.is_told_of_names(&dir));
+        let attr_ttl = self.ttl(self.now(), self.is_told_of(&node, &stat));
+        Ok(Entry { stat, entry_ttl, attr_ttl })
+    }
+
+    /// Removes a name of anything but a directory.
+    ///
+    /// # Errors
+    /// The origin's; EROFS on a read-only dataset.
+    pub fn unlink(&self, parent: u64, name: &OsStr) -> Result<()> {
+        self.remove(parent, name, |dir| self.origin.unlink(dir, name))
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// The origin's; EROFS on a read-only dataset.
+    pub fn rmdir(&self, parent: u64, name: &OsStr) -> Result<()> {
+        self.remove(parent, name, |dir| self.origin.rmdir(dir, name))
+    }
+
+    fn remove(&self, parent: u64, name: &OsStr, remove: impl FnOnce(&Znode) -> Result<()>) -> Result<()> {
+        self.writable("remove")?;
+        let dir = self.check_name(name, parent)?;
+        let victim = self.named(&dir, name)?.ok_or_else(|| Error::new("remove", Errno::NOENT))?;
+        let victim_node = self.znodes.find(victim.ino).filter(|node| node.id == victim);
+        let _changing = match &victim_node {
+            Some(node) => self.begin(&[&dir, node]),
+            None => self.begin(&[&dir]),
+        };
+        self.verify_before(&dir)?;
+        self.keep_last(&dir, name, victim_node.as_deref());
+        if let Err(error) = remove(&dir) {
+            self.doubt_name(&dir, name);
+            return Err(error);
+        }
+        self.unnamed(&dir, name, victim, victim_node.as_deref());
+        self.name_changed(&dir, name, Some(Named::Absent));
+        self.settle_by_asking(&dir);
+        Ok(())
+    }
+
+    /// Which file a name is: from the cache, else from the origin.
+    fn named(&self, dir: &Arc<Znode>, name: &OsStr) -> Result<Option<FileId>> {
+        let identity = dir.identity();
+        if self.is_fresh(dir, &identity) {
+            let pin = self.shared.cache.peek(metadata::name_key(identity.object, name));
+            if let Some(Named::File(id)) = pin.and_then(|pin| metadata::decode_name(&pin, name)) {
+                return Ok(Some(id));
+            }
+        }
+        match self.origin.lookup(&**dir, name) {
+            Ok(stat) => Ok(Some(stat.id)),
+            Err(error) if error.is_absence() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Keeps a descriptor of a held file that is about to lose the last name we know.
+    fn keep_last(&self, dir: &Znode, name: &OsStr, victim: Option<&Znode>) {
+        let Some(victim) = victim.filter(|victim| victim.is_held() && victim.has_only_link(dir, name)) else {
+            return;
+        };
+        match self.origin.hold(victim) {
+            Ok(hold) => victim.keep(hold),
+            Err(error) => tracing::debug!(%error, "a removed file cannot be kept for those who hold it"),
+        }
+    }
+
+    /// After `name` was removed from `victim`.
+    fn unnamed(&self, dir: &Znode, name: &OsStr, victim: FileId, node: Option<&Znode>) {
+        let Some(node) = node else {
+            self.shared.cache.remove(metadata::dnode_key(self.object, victim.ino));
+            self.shared.objects.forget(self.id, victim);
+            return;
+        };
+        node.remove_link(dir, name);
+        let is_last = !node.has_link();
+        match self.settle_by_asking(node) {
+            Some(stat) if stat.nlink > 0 && !is_last => node.unkeep(),
+            Some(stat) if stat.nlink > 0 => {}
+            _ => self.shared.objects.forget(self.id, victim),
+        }
+    }
+
+    /// Moves a name.
+    ///
+    /// # Errors
+    /// The origin's; EROFS on a read-only dataset.
+    pub fn rename(&self, from: (u64, &OsStr), to: (u64, &OsStr), mode: RenameMode) -> Result<()> {
+        self.writable("rename")?;
+        let from_dir = self.check_name(from.1, from.0)?;
+        let to_dir = self.check_name(to.1, to.0)?;
+        let moved = self.named(&from_dir, from.1)?.ok_or_else(|| Error::new("rename", Errno::NOENT))?;
+        let target = self.named(&to_dir, to.1)?;
+        let node_of = |id: FileId| self.znodes.find(id.ino).filter(|node| node.id == id);
+        let (moved_node, target_node) = (node_of(moved), target.and_then(node_of));
+        let mut nodes = vec![&from_dir, &to_dir];
+        nodes.extend(&moved_node);
+        nodes.extend(&target_node);
+        let _changing = self.begin(&nodes);
+        self.verify_before(&from_dir)?;
+        if !Arc::ptr_eq(&from_dir, &to_dir) {
+            self.verify_before(&to_dir)?;
+        }
+        if mode != RenameMode::Exchange && target != Some(moved) {
+            self.keep_last(&to_dir, to.1, target_node.as_deref());
+        }
+        let renamed = self.origin.rename((&*from_dir, from.1), (&*to_dir, to.1), mode);
+        if let Err(error) = renamed {
+            self.doubt_name(&from_dir, from.1);
+            self.doubt_name(&to_dir, to.1);
+            return Err(error);
+        }
+        let moved = (moved, moved_node.as_deref());
+        let target = target.map(|id| (id, target_node.as_deref()));
+        self.renamed((&from_dir, from.1), (&to_dir, to.1), mode, moved, target);
+        self.settle_by_asking(&from_dir);
+        if !Arc::ptr_eq(&from_dir, &to_dir) {
+            self.settle_by_asking(&to_dir);
+        }
+        Ok(())
+    }
+
+    /// Takes a rename into znodes and name blocks.
+    fn renamed(
+        &self,
+        (from_dir, from): (&Arc<Znode>, &OsStr),
+        (to_dir, to): (&Arc<Znode>, &OsStr),
+        mode: RenameMode,
+        moved: (FileId, Option<&Znode>),
+        target: Option<(FileId, Option<&Znode>)>,
+    ) {
+        if target.is_some_and(|(id, _)| id == moved.0) {
+            // Two names of one file: POSIX leaves both standing.
+            self.name_changed(from_dir, from, None);
+            self.name_changed(to_dir, to, None);
+            return;
+        }
+        match (mode, target) {
+            (RenameMode::Exchange, Some(target)) => {
+                self.relinked(target, (to_dir, to), (from_dir, from));
+                self.relinked(moved, (from_dir, from), (to_dir, to));
+                self.name_changed(from_dir, from, Some(Named::File(target.0)));
+            }
+            (mode, target) => {
+                if let Some((id, node)) = target {
+                    self.unnamed(to_dir, to, id, node);
+                }
+                self.relinked(moved, (from_dir, from), (to_dir, to));
+                let left = (mode != RenameMode::Whiteout).then_some(Named::Absent);
+                self.name_changed(from_dir, from, left);
+            }
+        }
+        self.name_changed(to_dir, to, Some(Named::File(moved.0)));
+    }
+
+    fn relinked(
+        &self,
+        (id, node): (FileId, Option<&Znode>),
+        (from_dir, from): (&Arc<Znode>, &OsStr),
+        (to_dir, to): (&Arc<Znode>, &OsStr),
+    ) {
+        let Some(node) = node else {
+            self.shared.cache.remove(metadata::dnode_key(self.object, id.ino));
+            return;
+        };
+        // In this order, so that whoever asks for its path meanwhile finds one.
+        node.add_link(to_dir, to);
+        node.remove_link(from_dir, from);
+        self.settle_by_asking(node);
+    }
+
+    /// After a name changed: its block says so (`None`: nobody knows), and the listing goes.
+    pub(crate) fn name_changed(&self, dir: &Znode, name: &OsStr, now: Option<Named>) {
+        let object = dir.identity().object;
+        let key = metadata::name_key(object, name);
+        match now {
+            Some(named) => self.replace_metadata(key, &metadata::encode_name(name, named)),
+            None => _ = self.shared.cache.remove(key),
+        }
+        self.drop_listing(dir);
+    }
+
+    /// After a change of a name failed or went unanswered: it may have happened all the same.
+    pub(crate) fn doubt_name(&self, dir: &Znode, name: &OsStr) {
+        self.name_changed(dir, name, None);
+        self.doubt(dir);
+    }
+
+    /// Drops the extended attributes that follow the permission bits.
+    pub(crate) fn drop_acls(&self, node: &Znode) {
+        let object = node.identity().object;
+        for name in ACL_XATTRS {
+            self.shared.cache.remove(metadata::xattr_key(object, OsStr::new(name)));
+        }
+        self.shared.cache.remove(metadata::xattr_names_key(object));
+    }
+}
+
+/// The error for a file that lost its identity under an operation.
+pub(crate) fn stale(operation: &'static str) -> Error {
+    Error::new(operation, Cause::Stale)
+}

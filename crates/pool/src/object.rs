@@ -1,0 +1,97 @@
+//! Object ids, and what has to be remembered of files until the next checkpoint.
+//!
+//! Ids are taken from the identity store in batches, so that handing one out costs an addition.
+//! Identities of files that have blocks are collected here and written together; a crash in between
+//! costs only warmth, since a file whose version is not the remembered one becomes a new object.
+
+use std::ops::Range;
+
+use arcwell_base::identity::{DatasetId, Identity, IdentityStore};
+use arcwell_base::origin::FileId;
+use arcwell_base::{ObjectId, Result};
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Ids taken from the store at a time.
+const BATCH: u64 = 65_536;
+/// Identities that may wait; beyond it new ones are not remembered until the next checkpoint.
+const PENDING_MAX: usize = 200_000;
+
+pub(crate) struct Objects {
+    store: Arc<dyn IdentityStore>,
+    free: Mutex<Range<u64>>,
+    pending: Mutex<HashMap<(DatasetId, FileId), Option<Identity>>>,
+}
+
+impl Objects {
+    pub(crate) fn new(store: Arc<dyn IdentityStore>) -> Self {
+        Objects { store, free: Mutex::new(0..0), pending: Mutex::default() }
+    }
+
+    /// An id that was never given out.
+    pub(crate) fn next(&self) -> Result<ObjectId> {
+        let mut free = self.free.lock();
+        if free.is_empty() {
+            *free = self.store.reserve_objects(BATCH)?;
+        }
+        let id = free.start;
+        free.start += 1;
+        Ok(ObjectId(id))
+    }
+
+    /// What is remembered of a file, pending or kept.
+    pub(crate) fn recall(
+        &self,
+        store: &dyn IdentityStore,
+        dataset: DatasetId,
+        file: FileId,
+    ) -> Result<Option<Identity>> {
+        if let Some(pending) = self.pending.lock().get(&(dataset, file)) {
+            return Ok(*pending);
+        }
+        store.load(dataset, file)
+    }
+
+    pub(crate) fn remember(&self, dataset: DatasetId, file: FileId, identity: Identity) {
+        let mut pending = self.pending.lock();
+        if pending.len() < PENDING_MAX {
+            pending.insert((dataset, file), Some(identity));
+        }
+    }
+
+    /// A file that is gone.
+    pub(crate) fn forget(&self, dataset: DatasetId, file: FileId) {
+        let mut pending = self.pending.lock();
+        if pending.len() < PENDING_MAX {
+            pending.insert((dataset, file), None);
+        }
+    }
+
+    pub(crate) fn pending(&self) -> usize {
+        self.pending.lock().len()
+    }
+
+    /// Writes what is pending. On failure it stays pending.
+    pub(crate) fn checkpoint(&self) -> Result<()> {
+        let pending = self.pending.lock().clone();
+        let mut datasets: Vec<DatasetId> = pending.keys().map(|(dataset, _)| *dataset).collect();
+        datasets.sort_unstable();
+        datasets.dedup();
+        for dataset in datasets {
+            let of_dataset = pending.iter().filter(|((owner, _), _)| *owner == dataset);
+            let (mut kept, mut gone) = (Vec::new(), Vec::new());
+            for ((_, file), identity) in of_dataset {
+                match identity {
+                    Some(identity) => kept.push((*file, *identity)),
+                    None => gone.push(*file),
+                }
+            }
+            self.store.save(dataset, &kept)?;
+            self.store.forget(dataset, &gone)?;
+        }
+        // What changed meanwhile stays for the next time.
+        self.pending.lock().retain(|key, identity| pending.get(key) != Some(identity));
+        Ok(())
+    }
+}
