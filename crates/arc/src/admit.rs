@@ -52,7 +52,7 @@ impl fmt::Display for Full {
 impl std::error::Error for Full {}
 
 /// A block that is being filled; nobody else sees it until it is published. Dropping it instead
-/// gives its memory back.
+/// gives its memory back; what the cache learned when it was admitted stays learned.
 pub struct Anon {
     shard: Arc<Shard>,
     key: BlockKey,

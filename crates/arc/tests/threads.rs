@@ -111,6 +111,14 @@ fn a_storm_on_multilists_loses_nothing() {
 }
 
 #[test]
+fn everything_may_go_to_another_thread() {
+    fn travels<T: Send + Sync>() {}
+    travels::<Cache>();
+    travels::<Pin>();
+    travels::<arcwell_arc::Anon>();
+}
+
+#[test]
 fn pins_outlive_their_cache() {
     let cache = Cache::new(Config::new(1 << 20));
     let how = Admit { asked: Asked::Demand, keep: Keep::Cached };
@@ -125,6 +133,8 @@ fn readers_of_one_block_do_not_disturb_each_other() {
     let cache = Cache::new(Config { lists: ListKind::Multilist, ..Config::new(1 << 20) });
     let how = Admit { asked: Asked::Demand, keep: Keep::Cached };
     drop(write(&cache, 1, 4096, how, 7));
+    // From here on it stands in mfu, which the writes below leave alone.
+    drop(cache.lookup(key(1), kind(1), Asked::Demand));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..3 {
