@@ -7,6 +7,7 @@ use std::sync::Arc as Shared;
 
 use arcwell_base::error::Result;
 use arcwell_base::origin::Origin;
+use rustix::io::Errno;
 
 use crate::layer::{Call, Layer, Layered, Operation};
 
@@ -43,7 +44,7 @@ arcwell_base::kstats! {
         "origin.xattrs": xattrs, Counter;
         /// Everything else: searches for holes, space, descriptors to keep, watches.
         "origin.others": others, Counter;
-        /// Operations that failed; a name that is absent is an answer, not a failure.
+        /// Operations that failed; that a name or an extended attribute is absent is an answer.
         "origin.errors": errors, Counter;
     }
 }
@@ -96,7 +97,7 @@ impl Layer for Counting {
         match &made {
             Ok((_, bytes)) if call.operation == Operation::Read => stats.read_bytes.add(*bytes),
             Ok((_, bytes)) => stats.write_bytes.add(*bytes),
-            Err(error) if error.is_absence() => {}
+            Err(error) if error.is_absence() || error.errno() == Errno::NODATA => {}
             Err(_) => stats.errors.add(1),
         }
         made

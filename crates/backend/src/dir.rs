@@ -33,7 +33,6 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc as Shared;
-use std::time::Duration;
 
 use arcwell_base::error::{Cause, Error, Result};
 use arcwell_base::origin::{
@@ -78,19 +77,17 @@ impl DirOrigin {
     /// Opens a directory. Its path is used this once; later it is only a name for people.
     ///
     /// # Errors
-    /// When it is not there, is not a directory, or may not be read.
+    /// When it is not there, is not a directory, or lies behind one that may not be searched.
     pub fn open(path: &Path, options: DirOptions) -> Result<DirOrigin> {
         let failed = |errno: Errno| Error::new("open origin", errno).about(path);
         let tree = Tree::open(path, options.descriptors_max).map_err(failed)?;
-        let (magic, name_max) = rustix::fs::fstatfs(&tree.root.fd)
-            .map(|answer| (answer.f_type as u64, answer.f_namelen as u32))
-            .map_err(failed)?;
-        let (filesystem, granularity): (_, Duration) = filesystem::describe(magic);
+        let answer = rustix::fs::fstatvfs(&tree.root.fd).map_err(failed)?;
+        let (filesystem, granularity) = filesystem::describe(tree.magic);
         let info = OriginInfo {
             name: path.display().to_string(),
             filesystem: filesystem.to_owned(),
             granularity,
-            name_max,
+            name_max: u32::try_from(answer.f_namemax).unwrap_or(u32::MAX),
         };
         Ok(DirOrigin { tree: Shared::new(tree), path: path.to_owned(), info })
     }

@@ -125,7 +125,8 @@ impl State {
                     return;
                 }
             }
-            if buffer_is_done(&reader) && self.is_stopping() {
+            // A flood of events must not keep the thread from seeing that it is to end.
+            if reader.is_buffer_empty() && self.is_stopping() {
                 return;
             }
         }
@@ -167,11 +168,6 @@ impl State {
         let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
         matches!(poll(&mut stop, Some(&now)), Ok(1..))
     }
-}
-
-/// A flood of events must not keep the thread from seeing that it is to end; it looks once a buffer.
-fn buffer_is_done(reader: &Reader<'_, &OwnedFd>) -> bool {
-    reader.is_buffer_empty()
 }
 
 fn interest() -> WatchFlags {

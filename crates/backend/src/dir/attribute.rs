@@ -95,13 +95,14 @@ impl Tree {
 
     pub(super) fn set_xattr(&self, node: &dyn Place, name: &OsStr, value: &[u8], flags: u32) -> Tried<Stat> {
         let (file, path) = self.proc_name(node)?;
-        rustix::fs::setxattr(&path, name, value, XattrFlags::from_bits_retain(flags))?;
+        rustix::fs::setxattr(&path, name, value, XattrFlags::from_bits_retain(flags))
+            .map_err(without_proc)?;
         self.stat_of(&file)
     }
 
     pub(super) fn remove_xattr(&self, node: &dyn Place, name: &OsStr) -> Tried<Stat> {
         let (file, path) = self.proc_name(node)?;
-        rustix::fs::removexattr(&path, name)?;
+        rustix::fs::removexattr(&path, name).map_err(without_proc)?;
         self.stat_of(&file)
     }
 
@@ -132,6 +133,12 @@ fn narrow(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
+/// An open file is always found under its name in `/proc`, unless there is no `/proc`: that must not
+/// look like an absence.
+fn without_proc(errno: Errno) -> Errno {
+    if errno == Errno::NOENT { Errno::OPNOTSUPP } else { errno }
+}
+
 /// Fetches something whose size is not known: a guess first, then its size, until both agree.
 fn fetch(
     mut get: impl FnMut(&mut [u8]) -> Result<usize, Errno>,
@@ -145,7 +152,7 @@ fn fetch(
                 return Ok(buffer);
             }
             Err(Errno::RANGE) => buffer.resize(size()?.max(1), 0),
-            Err(errno) => return Err(errno.into()),
+            Err(errno) => return Err(without_proc(errno).into()),
         }
     }
     Err(Errno::AGAIN.into())

@@ -174,18 +174,23 @@ mod tests {
     }
 
     #[test]
-    fn other_threads_keep_their_umask() {
-        let mine = Assumed::new(Caller { uid: 0, gid: 0, umask: 0o077, pid: 0 }, 0o600).unwrap();
-        let other = std::thread::spawn(|| std::fs::read_to_string("/proc/thread-self/status").unwrap());
-        let other = other.join().unwrap();
-        drop(mine);
-        if HAS_OWN_UMASK.get() == Some(true) {
-            // A new thread inherits a copy: what matters is that setting its own leaves ours alone.
-            let child = std::thread::spawn(|| {
-                drop(Assumed::new(Caller { uid: 0, gid: 0, umask: 0o011, pid: 0 }, 0o600).unwrap());
-            });
-            child.join().unwrap();
-            assert!(other.contains("Umask:"));
+    fn every_thread_wears_its_own_umask() {
+        if std::thread::spawn(|| !owns_umask()).join().unwrap() {
+            eprintln!("SKIPPED every_thread_wears_its_own_umask: unshare is refused here");
+            return;
         }
+        let together = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            for umask in [0o011, 0o077] {
+                let together = &together;
+                scope.spawn(move || {
+                    let _worn = Assumed::new(Caller { uid: 0, gid: 0, umask, pid: 0 }, 0o600);
+                    together.wait();
+                    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+                    assert!(status.contains(&format!("Umask:\t{umask:04o}\n")), "{status}");
+                    together.wait();
+                });
+            }
+        });
     }
 }

@@ -8,6 +8,10 @@
 //! Files that lost their last name cannot be reopened by path. Whoever needs them longer takes a
 //! hold: what is cached of the file then leaves the bounded part until the last hold is dropped.
 //!
+//! A descriptor that reads and writes takes the place of one that only reads. On overlay file systems
+//! that is more than thrift: there, what was opened before the first write goes on reading the old
+//! file.
+//!
 //! One mutex, never held across a system call: descriptors that leave the table are closed by the
 //! caller's thread after it has let go of the lock.
 
@@ -119,15 +123,19 @@ impl Table {
     pub(super) fn keep(&self, descriptor: Descriptor) -> Shared<Descriptor> {
         let slot = descriptor.reach.slot();
         let mut evicted = None;
-        // Declared after `evicted`: unlocked before the evicted descriptor is closed.
         let mut inside = self.inside.lock();
-        if let Some(found) = inside.at(descriptor.id, slot) {
+        let better = (slot == Want::Read).then(|| inside.at(descriptor.id, Want::Write)).flatten();
+        let better = better.filter(|found| found.reach == Reach::ReadWrite);
+        if let Some(found) = better.or_else(|| inside.at(descriptor.id, slot)) {
             drop(inside);
             return found;
         }
         let descriptor = Shared::new(descriptor);
+        let replaced = inside.retire_reader(&descriptor);
         if let Some(held) = inside.held.get_mut(&descriptor.id) {
             held.descriptors.push(descriptor.clone());
+            drop(inside);
+            drop(replaced);
             return descriptor;
         }
         if inside.index.len() >= self.slots_max {
@@ -143,7 +151,7 @@ impl Table {
         inside.slots[place] = Some(Slot { descriptor: descriptor.clone(), used: false });
         inside.index.insert((descriptor.id, slot), place);
         drop(inside);
-        drop(evicted);
+        drop((evicted, replaced));
         descriptor
     }
 
@@ -204,6 +212,18 @@ impl Inside {
         let found = self.slots[place].as_mut()?;
         found.used = true;
         Some(found.descriptor.clone())
+    }
+
+    /// Takes out what a new descriptor makes superfluous.
+    fn retire_reader(&mut self, new: &Descriptor) -> Option<Shared<Descriptor>> {
+        if new.reach != Reach::ReadWrite {
+            return None;
+        }
+        if let Some(held) = self.held.get_mut(&new.id) {
+            let reader = held.descriptors.iter().position(|kept| kept.reach == Reach::Read)?;
+            return Some(held.descriptors.swap_remove(reader));
+        }
+        self.remove((new.id, Want::Read))
     }
 
     fn evict(&mut self) -> Option<Shared<Descriptor>> {
@@ -285,6 +305,21 @@ mod tests {
         assert!(table.find(id(2), Want::Read).is_none());
         assert!(table.find(id(2), Want::Path).is_some());
         assert!(table.find(id(3), Want::Read).is_none());
+    }
+
+    #[test]
+    fn a_writer_takes_the_place_of_a_reader() {
+        let table = Shared::new(Table::new(8));
+        let reader = table.keep(descriptor(1, Reach::Read));
+        let writer = table.keep(descriptor(1, Reach::ReadWrite));
+        assert_eq!(table.count(), 1);
+        assert!(Shared::ptr_eq(&table.find(id(1), Want::Read).unwrap(), &writer));
+        let late = table.keep(descriptor(1, Reach::Read));
+        assert!(Shared::ptr_eq(&late, &writer), "a reader that comes late is not kept");
+        let _hold = table.hold(table.keep(descriptor(2, Reach::Read)));
+        table.keep(descriptor(2, Reach::ReadWrite));
+        assert_eq!(table.find(id(2), Want::Read).unwrap().reach, Reach::ReadWrite);
+        assert_eq!(reader.reach, Reach::Read, "and whoever reads goes on reading");
     }
 
     #[test]

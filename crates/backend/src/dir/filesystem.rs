@@ -17,6 +17,9 @@ struct Row {
 /// The slowest tick of Linux's coarse clock.
 const TICK_MS: u64 = 10;
 
+/// Where the birth time may change while the file stays: a copy-up shows the copy's.
+const OVERLAY: u32 = 0x794c_7630;
+
 const fn row(magic: u32, name: &'static str, granularity_ms: u64) -> Row {
     Row { magic, name, granularity_ms }
 }
@@ -30,7 +33,7 @@ const ROWS: &[Row] = &[
     row(0xf2f5_2010, "f2fs", TICK_MS),
     row(0x2fc1_2fc1, "zfs", TICK_MS),
     row(0xca45_1a4e, "bcachefs", TICK_MS),
-    row(0x794c_7630, "overlay", TICK_MS),
+    row(OVERLAY, "overlay", TICK_MS),
     row(0x6969, "nfs", TICK_MS),
     row(0xff53_4d42, "cifs", 100),
     row(0xfe53_4d42, "smb2", 100),
@@ -50,6 +53,11 @@ const ROWS: &[Row] = &[
 
 /// What is assumed of a file system that is not in the table.
 const UNKNOWN: Row = row(0, "unknown", 1000);
+
+/// Whether a file's birth time is the same for as long as the file exists.
+pub(super) fn births_are_kept(magic: u64) -> bool {
+    magic & 0xffff_ffff != u64::from(OVERLAY)
+}
 
 /// Name and timestamp granularity of the file system with this magic number.
 pub(super) fn describe(magic: u64) -> (&'static str, Duration) {

@@ -38,7 +38,7 @@ impl Tree {
         if descriptor.kind != FileType::Directory {
             return Err(Errno::NOTDIR.into());
         }
-        let stat = self.stat_of(&descriptor)?;
+        let (stat, device) = self.devices.numbered(descriptor.as_fd(), OsStr::new(""))?;
         let mut buffer = Vec::with_capacity(LISTING_BYTES);
         let mut listing = RawDir::new(&descriptor, buffer.spare_capacity_mut());
         let mut entries = Vec::new();
@@ -48,7 +48,7 @@ impl Tree {
             if name != b"." && name != b".." {
                 entries.push(DirEntry {
                     name: OsString::from(OsStr::from_bytes(name)),
-                    ino: self.devices.listed_ino(descriptor.id, found.ino()),
+                    ino: self.devices.ino(found.ino(), device),
                     kind: kind_of(found.file_type()),
                 });
             }

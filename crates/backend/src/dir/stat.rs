@@ -9,7 +9,7 @@
 //! witness (DESIGN §3), but no safe wrapper of `name_to_handle_at` exists. What the birth time
 //! cannot tell apart is a number that is given away twice within one tick of the origin's clock;
 //! such a version is younger than the granularity and is not trusted anyway. Where the origin knows
-//! no birth time, only number and version tell files apart.
+//! no birth time, or changes it (overlay file systems), only number and version tell files apart.
 //!
 //! `st_dev` goes into neither: it changes from mount to mount.
 
@@ -34,32 +34,35 @@ const RESERVED: u64 = NUMBERS;
 pub(super) struct Devices {
     root: (u32, u32),
     root_ino: u64,
+    births_are_kept: bool,
     others: Mutex<Vec<((u32, u32), u64)>>,
 }
 
 impl Devices {
     /// Begins with the root's device.
-    pub(super) fn of_root(root: BorrowedFd<'_>) -> Result<Devices, Errno> {
+    pub(super) fn of_root(root: BorrowedFd<'_>, births_are_kept: bool) -> Result<Devices, Errno> {
         let found = statx(root, OsStr::new(""))?;
-        Ok(Devices { root: device(&found), root_ino: found.stx_ino, others: Mutex::new(Vec::new()) })
+        let others = Mutex::new(Vec::new());
+        Ok(Devices { root: device(&found), root_ino: found.stx_ino, births_are_kept, others })
     }
 
     /// The attributes of `name` below `dir` (never following a link), or of `dir` itself when the
     /// name is empty.
     pub(super) fn stat(&self, dir: BorrowedFd<'_>, name: &OsStr) -> Result<Stat, Errno> {
+        self.numbered(dir, name).map(|(stat, _)| stat)
+    }
+
+    /// The same, and the number of the device that the file is on.
+    pub(super) fn numbered(&self, dir: BorrowedFd<'_>, name: &OsStr) -> Result<(Stat, u64), Errno> {
         let found = statx(dir, name)?;
         let number = self.number(device(&found), || file_system(dir, name));
-        Ok(stat_of(&found, FileId { ino: self.ino(found.stx_ino, number), generation: generation(&found) }))
+        let generation = generation(&found, self.births_are_kept);
+        let id = FileId { ino: self.ino(found.stx_ino, number), generation };
+        Ok((stat_of(&found, id), number))
     }
 
-    /// The inode number to show for `ino`, found in a listing of the directory `dir`.
-    pub(super) fn listed_ino(&self, dir: FileId, ino: u64) -> u64 {
-        let number = dir.ino >> NUMBER_SHIFT;
-        let known = self.others.lock().iter().any(|&(_, other)| other == number);
-        self.ino(ino, if known { number } else { 0 })
-    }
-
-    fn ino(&self, ino: u64, number: u64) -> u64 {
+    /// The inode number to show for `ino` on the device with this number.
+    pub(super) fn ino(&self, ino: u64, number: u64) -> u64 {
         match (number, ino) {
             (0, 0 | 1) if ino != self.root_ino => RESERVED << NUMBER_SHIFT | ino,
             _ => number << NUMBER_SHIFT ^ ino,
@@ -117,12 +120,9 @@ fn device(found: &Statx) -> (u32, u32) {
     (found.stx_dev_major, found.stx_dev_minor)
 }
 
-fn generation(found: &Statx) -> u64 {
-    let birth = if found.stx_mask & StatxFlags::BTIME.bits() == 0 {
-        Timestamp::default()
-    } else {
-        timestamp(found.stx_btime)
-    };
+fn generation(found: &Statx, births_are_kept: bool) -> u64 {
+    let is_told = found.stx_mask & StatxFlags::BTIME.bits() != 0;
+    let birth = if is_told && births_are_kept { timestamp(found.stx_btime) } else { Timestamp::default() };
     let mut bytes = [0; 20];
     bytes[..8].copy_from_slice(&found.stx_ino.to_le_bytes());
     bytes[8..16].copy_from_slice(&birth.sec.to_le_bytes());
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn inode_numbers_of_other_devices_are_moved_apart() {
-        let devices = Devices { root: (1, 1), root_ino: 2, others: Mutex::new(Vec::new()) };
+        let devices = Devices { root: (1, 1), root_ino: 2, births_are_kept: true, others: Mutex::default() };
         assert_eq!(devices.number((1, 1), || unreachable!()), 0);
         let first = devices.number((1, 2), || 5);
         let second = devices.number((1, 3), || 5);
@@ -201,12 +201,11 @@ mod tests {
         assert_eq!(devices.number((1, 2), || 77), first, "a device keeps its number");
         let shown = [devices.ino(9, 0), devices.ino(9, first), devices.ino(9, second)];
         assert!(shown[0] == 9 && shown[1] != shown[2] && !shown[1..].contains(&9));
-        assert_eq!(devices.listed_ino(FileId { ino: shown[1], generation: 0 }, 9), shown[1]);
     }
 
     #[test]
     fn only_the_root_may_be_inode_zero_or_one() {
-        let devices = Devices { root: (1, 1), root_ino: 1, others: Mutex::new(Vec::new()) };
+        let devices = Devices { root: (1, 1), root_ino: 1, births_are_kept: true, others: Mutex::default() };
         assert_eq!(devices.ino(1, 0), 1);
         assert!(devices.ino(0, 0) > 1);
         let deeper = Devices { root_ino: 40, ..devices };

@@ -3,6 +3,7 @@
 mod creating;
 mod identity;
 mod model;
+mod mounts;
 mod operations;
 
 use std::ffi::OsStr;

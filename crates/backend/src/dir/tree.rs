@@ -23,6 +23,7 @@ use rustix::io::Errno;
 
 use super::data::Turns;
 use super::descriptor::{Descriptor, Reach, Table, Want};
+use super::filesystem;
 use super::stat::{Devices, link_count};
 
 /// The result inside this room: the cause alone; operation and subject are added at its door.
@@ -40,6 +41,8 @@ pub(crate) struct Tree {
     pub(super) devices: Devices,
     pub(super) table: Shared<Table>,
     pub(super) turns: Turns,
+    /// The root's kind of file system, as `statfs` shows it.
+    pub(super) magic: u64,
     /// Whether the origin counts links at all: some FUSE file systems show 0 for everything.
     counts_links: bool,
     has_openat2: bool,
@@ -50,7 +53,8 @@ impl Tree {
     pub(super) fn open(path: &Path, descriptors_max: usize) -> Result<Tree, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty())?;
-        let devices = Devices::of_root(fd.as_fd())?;
+        let magic = rustix::fs::fstatfs(&fd)?.f_type as u64;
+        let devices = Devices::of_root(fd.as_fd(), filesystem::births_are_kept(magic))?;
         let stat = devices.stat(fd.as_fd(), OsStr::new(""))?;
         let has_openat2 = match rustix::fs::openat2(&fd, ".", flags, Mode::empty(), resolve()) {
             Ok(_) => true,
@@ -64,6 +68,7 @@ impl Tree {
             devices,
             table: Shared::new(Table::new(descriptors_max)),
             turns: Turns::default(),
+            magic,
             counts_links: stat.nlink > 0,
             has_openat2,
         })
@@ -123,8 +128,11 @@ impl Tree {
         if !self.counts_links {
             return Ok(());
         }
-        if link_count(&self.root.fd)? == 0 {
-            return Err(Cause::Os(Errno::IO));
+        match link_count(&self.root.fd) {
+            Ok(1..) => {}
+            // Removed, or its server does not know it any more: there is no other root to look for.
+            Ok(0) | Err(Errno::STALE) => return Err(Cause::Os(Errno::IO)),
+            Err(errno) => return Err(errno.into()),
         }
         if dir.id != self.root.id && link_count(&dir.fd)? == 0 {
             return Err(Cause::Stale);
@@ -300,6 +308,33 @@ mod tests {
         for name in ["", ".", "..", "a/b", "a\0b"] {
             assert!(entry(OsStr::new(name)).is_err(), "{name:?}");
         }
+    }
+
+    #[test]
+    fn without_proc_the_second_walk_is_verified() {
+        struct Named(FileId);
+        impl Place for Named {
+            fn id(&self) -> FileId {
+                self.0
+            }
+            fn path(&self) -> Option<PathBuf> {
+                Some(PathBuf::from("file"))
+            }
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, "mine").unwrap();
+        let tree = Tree::open(dir.path(), 10).unwrap();
+        let fd = tree.walk(Path::new("file"), OFlags::PATH).unwrap();
+        let base = tree.identify(fd, Reach::Path).unwrap();
+        let place = Named(base.id);
+        let fd = tree.reopen_by_path(&base, OFlags::RDONLY, &place).unwrap().unwrap();
+        assert_eq!(rustix::io::pread(&fd, &mut [0; 9], 0).unwrap(), 4);
+        std::fs::write(dir.path().join("other"), "theirs").unwrap();
+        std::fs::rename(dir.path().join("other"), &path).unwrap();
+        assert!(matches!(tree.reopen_by_path(&base, OFlags::RDONLY, &place), Err(Cause::Stale)));
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(tree.reopen_by_path(&base, OFlags::RDONLY, &place), Err(Cause::Stale)));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Creating in the name of a caller: owner, group, umask, setgid directories, default ACLs.
 
 use std::ffi::OsStr;
+use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::process::{Command, Stdio};
 
 use arcwell_base::origin::{Caller, FileType, NewNode, Origin, SetAttr};
 
@@ -78,6 +80,36 @@ fn setgid_directories_hand_down_their_group() {
     let member = Caller { gid: 777, ..caller };
     let program = origin.create(&place, OsStr::new("member"), 0o2755, true, member).unwrap().stat;
     assert_eq!((program.gid, program.perm), (777, 0o2755));
+}
+
+#[test]
+fn a_member_by_supplementary_group_may_make_setgid_programs() {
+    const TEST: &str = "a_member_by_supplementary_group_may_make_setgid_programs";
+    if !is_root(TEST) {
+        return;
+    }
+    let (dir, origin, root) = origin();
+    chown(dir.path(), Some(0), Some(777)).unwrap();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o2777)).unwrap();
+    // `cat` answers once it runs, and by then it has its groups.
+    let spawned = Command::new("setpriv")
+        .args(["--groups=4,777", "cat"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut member) = spawned else {
+        eprintln!("SKIPPED {TEST}: no setpriv here");
+        return;
+    };
+    member.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+    member.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    for (name, pid, perm) in [("member", member.id(), 0o2755), ("unknown", 0, 0o755)] {
+        let caller = Caller { umask: 0, pid, ..STRANGER };
+        let stat = origin.create(&root, OsStr::new(name), 0o2755, true, caller).unwrap().stat;
+        assert_eq!((stat.gid, stat.perm), (777, perm), "{name}");
+    }
+    drop(member.stdin.take());
+    member.wait().unwrap();
 }
 
 #[test]
