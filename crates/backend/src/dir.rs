@@ -96,7 +96,7 @@ impl DirOrigin {
     fn about<T>(&self, operation: &'static str, node: &dyn Place, tried: Tried<T>) -> Result<T> {
         tried.map_err(|cause| {
             let subject = node.path().map_or_else(|| self.path.clone(), |path| self.path.join(path));
-            Error::new(operation, self.say(node, cause)).about(subject)
+            Error::new(operation, self.say(cause)).about(subject)
         })
     }
 
@@ -114,15 +114,17 @@ impl DirOrigin {
                 (Cause::Os(Errno::NOENT), _) | (_, None) => PathBuf::from(name),
                 (_, Some(path)) => self.path.join(path).join(name),
             };
-            Error::new(operation, self.say(dir, cause)).about(subject)
+            Error::new(operation, self.say(cause)).about(subject)
         })
     }
 
-    /// The kernel's own "stale" is ours; only a root cannot be found again under another identity.
-    fn say(&self, node: &dyn Place, cause: Cause) -> Cause {
+    /// The kernel's own "stale" is ours, unless the root is gone: then there is nothing to look for
+    /// under another identity.
+    fn say(&self, cause: Cause) -> Cause {
         match cause {
-            Cause::Os(Errno::STALE) | Cause::Stale if self.tree.is_root(node.id()) => Cause::Os(Errno::IO),
-            Cause::Os(Errno::STALE) => Cause::Stale,
+            Cause::Os(Errno::STALE) | Cause::Stale => {
+                self.tree.alive(&self.tree.root).err().unwrap_or(Cause::Stale)
+            }
             cause => cause,
         }
     }
@@ -134,10 +136,7 @@ impl Origin for DirOrigin {
     }
 
     fn root(&self) -> Result<Stat> {
-        self.tree.root_stat().map_err(|cause| {
-            let cause = if matches!(cause, Cause::Stale) { Cause::Os(Errno::IO) } else { cause };
-            Error::new("stat root", cause).about(&*self.path)
-        })
+        self.tree.root_stat().map_err(|cause| Error::new("stat root", self.say(cause)).about(&*self.path))
     }
 
     fn lookup(&self, dir: &dyn Place, name: &OsStr) -> Result<Stat> {
@@ -236,7 +235,9 @@ impl Origin for DirOrigin {
     }
 
     fn stat_fs(&self) -> Result<StatFs> {
-        self.tree.stat_fs().map_err(|cause| Error::new("ask file system of", cause).about(&*self.path))
+        self.tree
+            .stat_fs()
+            .map_err(|cause| Error::new("ask file system of", self.say(cause)).about(&*self.path))
     }
 
     fn hold(&self, node: &dyn Place) -> Result<Box<dyn Hold>> {

@@ -125,16 +125,14 @@ impl Tree {
 
     /// Whether a directory has not been removed, and with it the root.
     pub(super) fn alive(&self, dir: &Descriptor) -> Tried<()> {
-        if !self.counts_links {
-            return Ok(());
-        }
         match link_count(&self.root.fd) {
-            Ok(1..) => {}
-            // Removed, or its server does not know it any more: there is no other root to look for.
-            Ok(0) | Err(Errno::STALE) => return Err(Cause::Os(Errno::IO)),
+            Ok(0) if self.counts_links => return Err(Cause::Os(Errno::IO)),
+            Ok(_) => {}
+            // Its server does not know it any more: there is no other root to look for.
+            Err(Errno::STALE) => return Err(Cause::Os(Errno::IO)),
             Err(errno) => return Err(errno.into()),
         }
-        if dir.id != self.root.id && link_count(&dir.fd)? == 0 {
+        if dir.id != self.root.id && link_count(&dir.fd)? == 0 && self.counts_links {
             return Err(Cause::Stale);
         }
         Ok(())

@@ -234,6 +234,13 @@ fn a_directory_that_others_removed_is_stale() {
     assert!(matches!(origin.lookup(&inner, OsStr::new("x")).unwrap_err().cause(), Cause::Stale));
     assert!(matches!(origin.list(&inner).unwrap_err().cause(), Cause::Stale));
     assert!(origin.lookup(&root, OsStr::new("dir")).unwrap_err().is_absence());
+    // Said of an operation that began at the living root, too.
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    let name = OsStr::new("file");
+    let moved = origin.rename((&root, name), (&inner, name), RenameMode::Replace).unwrap_err();
+    assert!(matches!(moved.cause(), Cause::Stale), "{moved}");
+    let linked = origin.link(&root.child(&origin, "file"), &inner, name).unwrap_err();
+    assert!(matches!(linked.cause(), Cause::Stale), "{linked}");
 }
 
 #[test]
