@@ -115,8 +115,11 @@ fn the_default_place_follows_the_rules() {
     let path = |text: &str| Some(PathBuf::from(text));
     let place = |root, state, home| default_path("tank", root, state, home).unwrap();
     assert_eq!(place(true, path("/x"), path("/root")), Path::new("/var/lib/arcwell/tank"));
-    assert_eq!(place(false, path("/x"), path("/home/a")), Path::new("/x/arcwell/tank"));
-    assert_eq!(place(false, path("rel"), path("/home/a")), Path::new("/home/a/.local/state/arcwell/tank"));
+    assert_eq!(place(false, path("/x"), path("/people/a")), Path::new("/x/arcwell/tank"));
+    assert_eq!(
+        place(false, path("rel"), path("/people/a")),
+        Path::new("/people/a/.local/state/arcwell/tank")
+    );
     assert!(default_path("tank", false, None, None).is_err());
     assert!(default_path("../up", true, None, None).is_err());
 }
