@@ -72,8 +72,11 @@ impl Dataset {
             }
             stats.prefetch_issued.add(1);
             let piece = Ahead { first: ahead.first + done * ahead.stride, count, stride: ahead.stride };
+            // Held as if open until it is done: after a forget a second znode of the same file could
+            // change what this one lands.
+            self.opened(&file.node);
             let (dataset, node) = (Arc::clone(&file.dataset), Arc::clone(&file.node));
-            let owner = Arc::clone(&file.dataset);
+            let (owner, held) = (Arc::clone(&file.dataset), Arc::clone(&file.node));
             let object = identity.object;
             let job = move || {
                 dataset.prefetch(&node, object, piece);
@@ -81,6 +84,7 @@ impl Dataset {
             };
             self.workers().run(Class::Background, job, move |result| {
                 owner.guessed_bytes.fetch_sub(bytes, Ordering::Relaxed);
+                owner.closed(&held);
                 if result.is_err() {
                     owner.shared.stats.prefetch_dropped.add(1);
                 }

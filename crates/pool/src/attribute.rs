@@ -29,7 +29,8 @@ impl Dataset {
             Ok(node) => node,
             Err(error) => return Some(Err(error)),
         };
-        let (dnode, ttl) = self.fresh_dnode(node.id, |stat| self.is_told_of(&node, stat))?;
+        let (dnode, ttl) =
+            self.fresh_dnode(node.id, |dnode| self.is_told_of(&node, &dnode.stat, dnode.checked))?;
         Some(Ok(Attributes { stat: dnode.stat, ttl }))
     }
 
@@ -71,7 +72,7 @@ impl Dataset {
             self.drop_capability(&node);
         }
         self.settle(&node, &stat);
-        Ok(Attributes { stat, ttl: self.ttl(self.now(), self.is_told_of(&node, &stat)) })
+        Ok(Attributes { stat, ttl: self.attr_ttl(&node, &stat, self.now()) })
     }
 
     /// Clears setuid and setgid as a write by somebody without the right to keep them must; within a

@@ -6,8 +6,8 @@
 //! simply never asked for again. When the origin is asked depends on the dataset's `coherence`.
 //!
 //! A version that is younger than the origin's timestamps can tell apart may hide a further change.
-//! It is marked young: blocks that are read under it are not kept, and the next look makes a new
-//! object of the file even if the version seems the same.
+//! It is marked young: blocks that are read under it are not kept, and the first look after it came of
+//! age makes a new object of the file even if the version seems the same.
 //!
 //! Under `notify` the origin's events are collected by [`Noticed`] and worked off by one job at a
 //! time on a worker; an event that our own change caused finds the expected version and is dropped.
@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use arcwell_base::Result;
 use arcwell_base::origin::{Change, FileId, Stat};
+use arcwell_base::{ObjectId, Result};
 use hashbrown::HashSet;
 use parking_lot::Mutex;
 
@@ -46,49 +46,123 @@ struct Pending {
     has_overflowed: bool,
 }
 
+impl Pending {
+    fn is_empty(&self) -> bool {
+        self.names.is_empty() && self.nodes.is_empty() && !self.has_overflowed
+    }
+}
+
+impl Noticed {
+    fn is_empty(&self) -> bool {
+        self.pending.lock().is_empty()
+    }
+}
+
+/// A znode that is held for the time of a look at it.
+struct Visited<'a> {
+    dataset: &'a Dataset,
+    node: Arc<Znode>,
+}
+
+impl std::ops::Deref for Visited<'_> {
+    type Target = Arc<Znode>;
+
+    fn deref(&self) -> &Arc<Znode> {
+        &self.node
+    }
+}
+
+impl Drop for Visited<'_> {
+    fn drop(&mut self) {
+        self.dataset.closed(&self.node);
+    }
+}
+
+/// What attributes that the origin showed have told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Observed {
+    /// The file is what we thought.
+    Expected,
+    /// It is another now, and a new object.
+    Foreign,
+    /// Nothing: it changed, or was seen to have changed, while the origin was asked.
+    Unproven,
+}
+
+impl Observed {
+    /// The sequence for a fill that goes on with what was observed, having begun at `sequence`.
+    pub(crate) fn continued(self, sequence: u64) -> u64 {
+        if self == Observed::Foreign { sequence + 2 } else { sequence }
+    }
+}
+
 impl Dataset {
     /// Begins a change of `nodes`; see [`Changing`].
     pub(crate) fn begin<'a>(&'a self, nodes: &[&'a Arc<Znode>]) -> Changing<'a> {
         Changing::begin(&self.changes, nodes)
     }
 
-    /// Whether the origin tells us of every change of this directory's names.
-    pub(crate) fn is_told_of_names(&self, dir: &Znode) -> bool {
+    /// Whether the origin has told us of every change of this directory's names since `checked`.
+    fn is_told_of_names(&self, dir: &Znode, checked: u64) -> bool {
         match self.properties.coherence {
             Coherence::Exclusive => true,
-            Coherence::Notify => dir.is_watched.load(Ordering::Relaxed),
+            Coherence::Notify => dir.is_watched_since(checked),
             Coherence::Timeout => false,
         }
     }
 
-    /// Whether the origin tells us of every change of this file: its directory is watched, and it has
-    /// no second name through which it could change unseen.
-    pub(crate) fn is_told_of(&self, node: &Znode, stat: &Stat) -> bool {
+    /// Whether the origin has told us of every change of this file's attributes since `checked`: its
+    /// directory is watched, and it has no second name through which it could change unseen.
+    pub(crate) fn is_told_of(&self, node: &Znode, stat: &Stat, checked: u64) -> bool {
         match self.properties.coherence {
             Coherence::Exclusive => true,
             Coherence::Timeout => false,
-            Coherence::Notify if node.is_directory() => node.is_watched.load(Ordering::Relaxed),
+            Coherence::Notify if node.is_directory() => node.is_watched_since(checked),
             Coherence::Notify => {
-                let parent = node.first_link().map(|link| link.parent);
-                stat.nlink == 1 && parent.is_some_and(|parent| parent.is_watched.load(Ordering::Relaxed))
+                let link = node.first_link();
+                stat.nlink == 1 && link.is_some_and(|link| link.parent.is_watched_since(checked))
             }
         }
+    }
+
+    /// The same of a file in `dir` that nobody may hold.
+    pub(crate) fn is_told_below(&self, dir: &Znode, dnode: &Dnode) -> bool {
+        match self.properties.coherence {
+            Coherence::Exclusive => true,
+            _ => dnode.stat.nlink == 1 && self.is_told_of_names(dir, dnode.checked),
+        }
+    }
+
+    /// The same of a file's contents.
+    pub(crate) fn is_told_of_contents(&self, node: &Znode, identity: &ObjectIdentity) -> bool {
+        match self.properties.coherence {
+            Coherence::Exclusive => identity.checked != 0,
+            Coherence::Timeout => false,
+            Coherence::Notify if identity.is_young || identity.has_other_names => false,
+            Coherence::Notify if node.is_directory() => node.is_watched_since(identity.checked),
+            Coherence::Notify => {
+                node.first_link().is_some_and(|link| link.parent.is_watched_since(identity.checked))
+            }
+        }
+    }
+
+    /// How long a name in `dir` may be believed that was looked at when the directory was.
+    pub(crate) fn entry_ttl(&self, dir: &Znode, checked: u64) -> Duration {
+        self.ttl(checked, self.is_told_of_names(dir, checked))
+    }
+
+    /// How long attributes may be believed that were shown at `checked`.
+    pub(crate) fn attr_ttl(&self, node: &Znode, stat: &Stat, checked: u64) -> Duration {
+        self.ttl(checked, self.is_told_of(node, stat, checked))
     }
 
     /// Whether what is known of a file's contents may be believed now.
     pub(crate) fn is_fresh(&self, node: &Znode, identity: &ObjectIdentity) -> bool {
-        let is_told = match self.properties.coherence {
-            Coherence::Exclusive => return true,
-            Coherence::Timeout => false,
-            Coherence::Notify if node.is_directory() => node.is_watched.load(Ordering::Relaxed),
-            Coherence::Notify => {
-                node.first_link().is_some_and(|link| link.parent.is_watched.load(Ordering::Relaxed))
-            }
-        };
-        if is_told && !identity.is_young {
-            return true;
+        if identity.checked == 0 {
+            return false;
         }
-        self.now().saturating_sub(identity.checked) < self.properties.attr_timeout.as_millis() as u64
+        self.is_told_of_contents(node, identity)
+            || self.now().saturating_sub(identity.checked) < self.properties.attr_timeout.as_millis() as u64
     }
 
     /// Asks the origin again unless what is known may be believed.
@@ -99,40 +173,47 @@ impl Dataset {
     /// Asks the origin for a file's attributes and compares.
     pub(crate) fn revalidate(&self, node: &Znode) -> Result<Attributes> {
         self.shared.stats.revalidations.add(1);
-        let sequence = node.sequence();
+        let (sequence, now) = (node.sequence(), self.now());
         let stat = self.origin.stat(node)?;
-        self.observe(node, &stat, sequence)?;
-        Ok(Attributes { stat, ttl: self.ttl(self.now(), self.is_told_of(node, &stat)) })
+        let ttl = match self.observe(node, &stat, sequence)? {
+            Observed::Unproven => Duration::ZERO,
+            _ => self.attr_ttl(node, &stat, now),
+        };
+        Ok(Attributes { stat, ttl })
     }
 
     /// Takes note of attributes that the origin showed. `sequence` was noted before it was asked: when
-    /// a change of ours was under way meanwhile, the attributes prove nothing and are not kept.
-    /// Whether it was a foreign change.
-    pub(crate) fn observe(&self, node: &Znode, stat: &Stat, sequence: u64) -> Result<bool> {
+    /// a change of ours was under way meanwhile, or somebody saw a foreign one, the attributes prove
+    /// nothing and are not kept. To see a foreign change counts as a change.
+    pub(crate) fn observe(&self, node: &Znode, stat: &Stat, sequence: u64) -> Result<Observed> {
+        let is_unproven = || !sequence.is_multiple_of(2) || node.sequence() != sequence;
+        let seen = self.identity_of(ObjectId(0), self.properties.recordsize, stat);
         {
             let mut identity = node.identity.lock();
-            if !sequence.is_multiple_of(2) || node.sequence() != sequence {
-                return Ok(false);
+            if is_unproven() {
+                return Ok(Observed::Unproven);
             }
-            if identity.version == stat.version() && !identity.is_young {
-                identity.checked = self.now();
+            // Nothing was kept under a young version that one as young could take away.
+            if identity.version == seen.version && (seen.is_young || !identity.is_young) {
+                identity.checked = seen.checked;
+                identity.has_other_names = seen.has_other_names;
                 drop(identity);
                 self.keep_dnode(node, stat, sequence);
-                return Ok(false);
+                return Ok(Observed::Expected);
             }
         }
         let object = self.shared.objects.next()?;
-        let new = self.identity_of(object, self.properties.recordsize, stat);
         {
             let mut identity = node.identity.lock();
-            if node.sequence() != sequence {
-                return Ok(false);
+            if is_unproven() {
+                return Ok(Observed::Unproven);
             }
-            *identity = new;
+            *identity = ObjectIdentity { object, ..seen };
+            node.sequence.fetch_add(2, Ordering::AcqRel);
         }
         self.lost_touch(node);
-        self.keep_dnode(node, stat, sequence);
-        Ok(true)
+        self.keep_dnode(node, stat, Observed::Foreign.continued(sequence));
+        Ok(Observed::Foreign)
     }
 
     /// What follows from a foreign change.
@@ -151,8 +232,13 @@ impl Dataset {
             return Ok(());
         }
         let stat = self.origin.stat(node)?;
-        if node.identity().version == stat.version() {
-            return Ok(());
+        {
+            let mut identity = node.identity.lock();
+            // Behind a young version a change may hide, and afterwards ours hides it for good.
+            if identity.version == stat.version() && !identity.is_young {
+                identity.checked = self.now();
+                return Ok(());
+            }
         }
         let object = self.shared.objects.next()?;
         *node.identity.lock() = self.identity_of(object, self.properties.recordsize, &stat);
@@ -167,6 +253,7 @@ impl Dataset {
             identity.version = stat.version();
             identity.checked = self.now();
             identity.is_young = false;
+            identity.has_other_names = metadata::has_other_names(stat);
             *identity
         };
         let key = metadata::dnode_key(self.object, node.id.ino);
@@ -224,7 +311,7 @@ impl Dataset {
 
     /// Watches a directory before its contents are read, so that no change falls between.
     pub(crate) fn watch_directory(&self, dir: &Znode) {
-        if self.properties.coherence != Coherence::Notify || dir.is_watched.load(Ordering::Relaxed) {
+        if self.properties.coherence != Coherence::Notify || dir.watched_since.load(Ordering::Relaxed) != 0 {
             return;
         }
         if let Some(watch) = &*self.watch.lock() {
@@ -232,24 +319,41 @@ impl Dataset {
                 Ok(()) => {
                     // What was known from before the watch may have changed unseen.
                     dir.identity.lock().checked = 0;
-                    dir.is_watched.store(true, Ordering::Release);
+                    dir.watched_since.store(self.now(), Ordering::Release);
                 }
                 Err(error) => tracing::debug!(%error, "not watched: asked after attr_timeout"),
             }
         }
     }
 
+    /// Sees that somebody looks into what was noticed, if there is anything. Called again by
+    /// housekeeping, should the workers have had no room.
+    pub(crate) fn start_work_on_notices(self: &Arc<Self>) {
+        if self.noticed.is_empty() || self.noticed.is_working.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let worker = Arc::clone(self);
+        let job = move || {
+            // A burst of events about one file is one look.
+            std::thread::sleep(Duration::from_millis(2));
+            worker.work_off_notices();
+            Ok(())
+        };
+        let weak = Arc::downgrade(self);
+        self.workers().run(Class::Sync, job, move |result| {
+            if let (Err(_), Some(dataset)) = (result, weak.upgrade()) {
+                dataset.noticed.is_working.store(false, Ordering::SeqCst);
+            }
+        });
+    }
+
     fn work_off_notices(self: &Arc<Self>) {
         loop {
             let pending = std::mem::take(&mut *self.noticed.pending.lock());
-            if pending.names.is_empty() && pending.nodes.is_empty() && !pending.has_overflowed {
+            if pending.is_empty() {
                 self.noticed.is_working.store(false, Ordering::SeqCst);
                 // An event may have come between the look and the store.
-                let is_idle = {
-                    let pending = self.noticed.pending.lock();
-                    pending.names.is_empty() && pending.nodes.is_empty() && !pending.has_overflowed
-                };
-                if is_idle || self.noticed.is_working.swap(true, Ordering::SeqCst) {
+                if self.noticed.is_empty() || self.noticed.is_working.swap(true, Ordering::SeqCst) {
                     return;
                 }
                 continue;
@@ -263,9 +367,18 @@ impl Dataset {
     }
 
     fn look_into_node(&self, id: FileId) {
-        if let Some(node) = self.znodes.find(id.ino).filter(|node| node.id == id) {
+        if let Some(node) = self.visit_node(id) {
             self.compare(&node);
         }
+    }
+
+    /// A znode that nobody may let go meanwhile: a second one of the same file would not know of what
+    /// is done under this one.
+    fn visit_node(&self, id: FileId) -> Option<Visited<'_>> {
+        let node = self.znodes.find_and_hold(id.ino)?;
+        self.shared.stats.znodes_open.add(1);
+        let visited = Visited { dataset: self, node };
+        (visited.node.id == id).then_some(visited)
     }
 
     /// Compares with the origin, between changes of ours. Whether it is what we expect.
@@ -274,7 +387,7 @@ impl Dataset {
         let _no_change = node.changing.lock();
         let sequence = node.sequence();
         match self.origin.stat(&**node) {
-            Ok(stat) => self.observe(node, &stat, sequence).is_ok_and(|is_foreign| !is_foreign),
+            Ok(stat) => self.observe(node, &stat, sequence).is_ok_and(|seen| seen == Observed::Expected),
             Err(_) => {
                 self.doubt(node);
                 self.tell_holder(|holder| holder.invalidate_node(node.id.ino));
@@ -284,23 +397,25 @@ impl Dataset {
     }
 
     fn look_into_name(&self, dir: FileId, name: &OsStr) {
-        let Some(dir) = self.znodes.find(dir.ino).filter(|node| node.id == dir) else {
+        let Some(dir) = self.visit_node(dir) else {
             return;
         };
         let key = metadata::name_key(dir.identity().object, name);
         let known = self.shared.cache.peek(key).and_then(|pin| metadata::decode_name(&pin, name));
         let is_dir_expected = self.compare(&dir);
-        let is_child_expected = match known {
-            Some(Named::File(id)) => match self.znodes.find(id.ino).filter(|node| node.id == id) {
-                Some(child) => self.compare(&child),
-                None => {
-                    // Nobody holds it: what is kept of it is looked at again when somebody asks.
-                    self.shared.cache.remove(metadata::dnode_key(self.object, id.ino));
-                    true
-                }
-            },
-            Some(Named::Absent) | None => true,
+        let child = match known {
+            Some(Named::File(id)) => Some(id),
+            // Its block was evicted, or went with what the directory was: the file may be known still.
+            Some(Named::Absent) | None => self.origin.lookup(&**dir, name).ok().map(|stat| stat.id),
         };
+        let is_child_expected = child.is_none_or(|id| match self.visit_node(id) {
+            Some(child) => self.compare(&child),
+            None => {
+                // Nobody holds it: what is kept of it is looked at again when somebody asks.
+                self.shared.cache.remove(metadata::dnode_key(self.object, id.ino));
+                true
+            }
+        });
         if !is_dir_expected || !is_child_expected {
             self.tell_holder(|holder| holder.invalidate_name(dir.id.ino, name));
         }
@@ -308,7 +423,7 @@ impl Dataset {
 
     fn doubt_everything(&self) {
         self.znodes.for_each(|node| {
-            node.is_watched.store(false, Ordering::Relaxed);
+            node.watched_since.store(0, Ordering::Relaxed);
             self.doubt(node);
             let link = node.first_link();
             self.tell_holder(|holder| {
@@ -339,19 +454,5 @@ fn notice(dataset: &Weak<Dataset>, change: Change) {
             Change::Overflow => pending.has_overflowed = true,
         }
     }
-    if !dataset.noticed.is_working.swap(true, Ordering::SeqCst) {
-        let worker = Arc::clone(&dataset);
-        let job = move || {
-            // A burst of events about one file is one look.
-            std::thread::sleep(Duration::from_millis(2));
-            worker.work_off_notices();
-            Ok(())
-        };
-        let weak = Arc::downgrade(&dataset);
-        dataset.workers().run(Class::Sync, job, move |result| {
-            if let (Err(_), Some(dataset)) = (result, weak.upgrade()) {
-                dataset.noticed.is_working.store(false, Ordering::SeqCst);
-            }
-        });
-    }
+    dataset.start_work_on_notices();
 }

@@ -142,13 +142,14 @@ impl Dataset {
         let id = shared.identities.dataset(std::path::Path::new(&info.name))?;
         let stat = origin.root()?;
         let object = shared.objects.next()?;
-        let now = shared.clock.now().as_millis() as u64;
+        let now = milliseconds(&*shared.clock);
         let identity = ObjectIdentity {
             object: shared.objects.next()?,
             record_size: properties.recordsize,
             version: stat.version(),
             checked: now,
-            is_young: is_young(&stat, &info),
+            is_young: properties.coherence != Coherence::Exclusive && is_young(&stat, &info),
+            has_other_names: false,
         };
         let root = Znode::new(stat.id, stat.kind, identity, None);
         let znodes = ZnodeTable::new();
@@ -239,7 +240,7 @@ impl Dataset {
     // ---- what the rooms share ----
 
     pub(crate) fn now(&self) -> u64 {
-        self.shared.clock.now().as_millis() as u64
+        milliseconds(&*self.shared.clock)
     }
 
     pub(crate) fn tell_holder(&self, tell: impl FnOnce(&dyn Holder)) {
@@ -330,7 +331,7 @@ impl Dataset {
         }
         let kept = self.shared.objects.recall(&*self.shared.identities, self.id, seen.id)?;
         if let Some(Identity { object, version, record_size }) = kept
-            && (version == seen.version() || self.properties.coherence == Coherence::Exclusive)
+            && version == seen.version()
         {
             return Ok(self.identity_of(object, record_size, seen));
         }
@@ -344,6 +345,7 @@ impl Dataset {
             version: seen.version(),
             checked: self.now(),
             is_young: self.properties.coherence != Coherence::Exclusive && is_young(seen, &self.info),
+            has_other_names: metadata::has_other_names(seen),
         }
     }
 
@@ -398,11 +400,11 @@ impl Dataset {
     pub(crate) fn fresh_dnode(
         &self,
         id: FileId,
-        is_told: impl FnOnce(&Stat) -> bool,
+        is_told: impl FnOnce(&Dnode) -> bool,
     ) -> Option<(Dnode, Duration)> {
         let pin = self.metadata(metadata::dnode_key(self.object, id.ino))?;
         let dnode = Dnode::decode(&pin).filter(|dnode| dnode.stat.id == id)?;
-        let ttl = self.ttl(dnode.checked, is_told(&dnode.stat));
+        let ttl = self.ttl(dnode.checked, is_told(&dnode));
         (!ttl.is_zero()).then_some((dnode, ttl))
     }
 
@@ -426,6 +428,11 @@ impl Dataset {
             self.shared.objects.remember(self.id, node.id, Identity { object, version, record_size });
         }
     }
+}
+
+/// What time it is, never 0: that stands for doubt.
+fn milliseconds(clock: &dyn Clock) -> u64 {
+    clock.now().as_millis() as u64 + 1
 }
 
 /// Blocks of a removed file that are dropped at once; more are left to grow old.

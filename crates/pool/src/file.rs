@@ -61,7 +61,7 @@ impl Dataset {
         let must_ask = match self.properties.coherence {
             Coherence::Exclusive => false,
             Coherence::Timeout => true,
-            Coherence::Notify => !self.is_fresh(&node, &node.identity()) || !self.has_watched_parent(&node),
+            Coherence::Notify => !self.is_told_of_contents(&node, &node.identity()),
         };
         if must_ask {
             return None;
@@ -146,10 +146,6 @@ impl Dataset {
         }
         self.opened(&node);
         Ok(Arc::new(OpenFile { dataset: Arc::clone(self), node }))
-    }
-
-    fn has_watched_parent(&self, node: &Arc<Znode>) -> bool {
-        node.parent().is_some_and(|parent| self.is_told_of_names(&parent))
     }
 }
 

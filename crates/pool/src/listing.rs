@@ -191,14 +191,12 @@ impl Dataset {
             Asked::Demand,
         )?;
         let dnode = metadata::Dnode::decode(&pin).filter(|dnode| dnode.stat.id.ino == item.ino)?;
-        let is_told_of_names = self.is_told_of_names(node);
-        let is_told = is_told_of_names && (dnode.stat.nlink == 1 || self.is_exclusive());
-        let attr_ttl = self.ttl(dnode.checked, is_told);
+        let attr_ttl = self.ttl(dnode.checked, self.is_told_below(node, &dnode));
         if attr_ttl.is_zero() || dnode.stat.nlink == 0 {
             return None;
         }
         self.intern(&dnode.stat, || dnode.identity(), node, item.name, 1);
-        let entry_ttl = self.ttl(identity.checked, is_told_of_names);
+        let entry_ttl = self.entry_ttl(node, identity.checked);
         Some(Entry { stat: dnode.stat, entry_ttl, attr_ttl })
     }
 
@@ -237,7 +235,7 @@ impl Dataset {
         let (stat, entries) = self.origin.list(&**node)?;
         // The attributes are from before the first entry: a change during the listing shows as a
         // foreign one at the next look.
-        self.observe(node, &stat, sequence)?;
+        let sequence = self.observe(node, &stat, sequence)?.continued(sequence);
         let identity = node.identity();
         let mut parts = Vec::new();
         for (number, bytes) in metadata::encode_listing(&entries).into_iter().enumerate() {

@@ -106,6 +106,7 @@ impl Dnode {
             version: self.stat.version(),
             checked: self.checked,
             is_young: self.is_young,
+            has_other_names: has_other_names(&self.stat),
         }
     }
 
@@ -143,6 +144,12 @@ impl Dnode {
         let stat = Stat { id, kind, perm, nlink, uid, gid, rdev, size, blocks, blksize, atime, mtime, ctime, btime };
         Some(Dnode { stat, object, record_size, checked, is_young })
     }
+}
+
+/// Whether a file may be changed through a name other than the one that is known. A directory has one
+/// name, whatever its count says.
+pub(crate) fn has_other_names(stat: &Stat) -> bool {
+    stat.nlink > 1 && stat.kind != FileType::Directory
 }
 
 /// What a name in a directory is known to be.

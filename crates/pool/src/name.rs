@@ -17,8 +17,8 @@ use crate::dataset::{Dataset, Entry, Looked};
 use crate::metadata::{self, Named};
 use crate::znode::Znode;
 
-/// Times that a look-up begins again when the directory changes under it.
-const RETRIES: usize = 4;
+/// Times that an operation begins again when the directory changes under it.
+const RETRIES: usize = 8;
 
 impl Dataset {
     /// Looks a name up in the cache. See [`Dataset::lookup`].
@@ -31,14 +31,12 @@ impl Dataset {
         if !self.is_fresh(&dir, &identity) {
             return None;
         }
-        let ttl = self.ttl(identity.checked, self.is_told_of_names(&dir));
+        let ttl = self.entry_ttl(&dir, identity.checked);
         let pin = self.metadata(metadata::name_key(identity.object, name))?;
         match metadata::decode_name(&pin, name)? {
             Named::Absent => Some(Ok(Looked::Absent { ttl })),
             Named::File(id) => {
-                let is_told =
-                    |stat: &Stat| self.is_told_of_names(&dir) && (stat.nlink == 1 || self.is_exclusive());
-                let (dnode, attr_ttl) = self.fresh_dnode(id, is_told)?;
+                let (dnode, attr_ttl) = self.fresh_dnode(id, |dnode| self.is_told_below(&dir, dnode))?;
                 self.intern(&dnode.stat, || dnode.identity(), &dir, name, 1);
                 Some(Ok(Looked::Found(Entry { stat: dnode.stat, entry_ttl: ttl, attr_ttl })))
             }
@@ -61,7 +59,7 @@ impl Dataset {
                 Ok(stat) => stat,
                 Err(error) if error.is_absence() => {
                     self.keep_metadata(&dir, key, &metadata::encode_name(name, Named::Absent), sequence);
-                    let ttl = self.ttl(dir.identity().checked, self.is_told_of_names(&dir));
+                    let ttl = self.entry_ttl(&dir, dir.identity().checked);
                     return Ok(Looked::Absent { ttl });
                 }
                 Err(error) => return Err(error),
@@ -93,13 +91,9 @@ impl Dataset {
         let dir_identity = dir.identity();
         Ok(Entry {
             stat,
-            entry_ttl: self.ttl(dir_identity.checked, self.is_told_of_names(dir)),
-            attr_ttl: self.ttl(node.identity().checked, self.is_told_of(&node, &stat)),
+            entry_ttl: self.entry_ttl(dir, dir_identity.checked),
+            attr_ttl: self.attr_ttl(&node, &stat, node.identity().checked),
         })
-    }
-
-    pub(crate) fn is_exclusive(&self) -> bool {
-        self.properties.coherence == crate::property::Coherence::Exclusive
     }
 
     fn check_name(&self, name: &OsStr, parent: u64) -> Result<Arc<Znode>> {
@@ -138,8 +132,8 @@ impl Dataset {
         self.settle(&node, stat);
         self.name_changed(dir, name, Some(Named::File(stat.id)));
         self.settle_by_asking(dir);
-        let entry_ttl = self.ttl(self.now(), self.is_told_of_names(dir));
-        let attr_ttl = self.ttl(self.now(), self.is_told_of(&node, stat));
+        let entry_ttl = self.entry_ttl(dir, self.now());
+        let attr_ttl = self.attr_ttl(&node, stat, self.now());
         Ok((Entry { stat: *stat, entry_ttl, attr_ttl }, node))
     }
 
@@ -161,8 +155,8 @@ impl Dataset {
         self.settle(&node, &stat);
         self.name_changed(&dir, name, Some(Named::File(stat.id)));
         self.settle_by_asking(&dir);
-        let entry_ttl = self.ttl(self.now(), self.is_told_of_names(&dir));
-        let attr_ttl = self.ttl(self.now(), self.is_told_of(&node, &stat));
+        let entry_ttl = self.entry_ttl(&dir, self.now());
+        let attr_ttl = self.attr_ttl(&node, &stat, self.now());
         Ok(Entry { stat, entry_ttl, attr_ttl })
     }
 
@@ -185,22 +179,42 @@ impl Dataset {
     fn remove(&self, parent: u64, name: &OsStr, remove: impl FnOnce(&Znode) -> Result<()>) -> Result<()> {
         self.writable("remove")?;
         let dir = self.check_name(name, parent)?;
-        let victim = self.named(&dir, name)?.ok_or_else(|| Error::new("remove", Errno::NOENT))?;
-        let victim_node = self.znodes.find(victim.ino).filter(|node| node.id == victim);
-        let _changing = match &victim_node {
-            Some(node) => self.begin(&[&dir, node]),
-            None => self.begin(&[&dir]),
-        };
-        self.verify_before(&dir)?;
-        self.keep_last(&dir, name, victim_node.as_deref());
-        if let Err(error) = remove(&dir) {
-            self.doubt_name(&dir, name);
-            return Err(error);
+        let absent = || Error::new("remove", Errno::NOENT);
+        for _ in 0..RETRIES {
+            let victim = self.named(&dir, name)?.ok_or_else(absent)?;
+            let victim_node = self.node_of(victim);
+            let mut nodes = vec![&dir];
+            nodes.extend(&victim_node);
+            let _changing = self.begin(&nodes);
+            self.verify_before(&dir)?;
+            if self.named(&dir, name)? != Some(victim) {
+                // Another file took the name before we had it to ourselves.
+                continue;
+            }
+            self.keep_last(victim_node.as_deref());
+            if let Err(error) = remove(&dir) {
+                self.doubt_name(&dir, name);
+                self.doubt_file(victim, victim_node.as_deref());
+                return Err(error);
+            }
+            self.unnamed(&dir, name, victim, victim_node.as_deref());
+            self.name_changed(&dir, name, Some(Named::Absent));
+            self.settle_by_asking(&dir);
+            return Ok(());
         }
-        self.unnamed(&dir, name, victim, victim_node.as_deref());
-        self.name_changed(&dir, name, Some(Named::Absent));
-        self.settle_by_asking(&dir);
-        Ok(())
+        Err(Error::new("remove", Errno::AGAIN))
+    }
+
+    fn node_of(&self, id: FileId) -> Option<Arc<Znode>> {
+        self.znodes.find(id.ino).filter(|node| node.id == id)
+    }
+
+    /// After a change of one of its names failed or went unanswered.
+    fn doubt_file(&self, id: FileId, node: Option<&Znode>) {
+        match node {
+            Some(node) => self.doubt(node),
+            None => _ = self.shared.cache.remove(metadata::dnode_key(self.object, id.ino)),
+        }
     }
 
     /// Which file a name is: from the cache, else from the origin.
@@ -208,8 +222,10 @@ impl Dataset {
         let identity = dir.identity();
         if self.is_fresh(dir, &identity) {
             let pin = self.shared.cache.peek(metadata::name_key(identity.object, name));
-            if let Some(Named::File(id)) = pin.and_then(|pin| metadata::decode_name(&pin, name)) {
-                return Ok(Some(id));
+            match pin.and_then(|pin| metadata::decode_name(&pin, name)) {
+                Some(Named::File(id)) => return Ok(Some(id)),
+                Some(Named::Absent) => return Ok(None),
+                None => {}
             }
         }
         match self.origin.lookup(&**dir, name) {
@@ -219,9 +235,10 @@ impl Dataset {
         }
     }
 
-    /// Keeps a descriptor of a held file that is about to lose the last name we know.
-    fn keep_last(&self, dir: &Znode, name: &OsStr, victim: Option<&Znode>) {
-        let Some(victim) = victim.filter(|victim| victim.is_held() && victim.has_only_link(dir, name)) else {
+    /// Keeps a descriptor of a held file that is about to lose a name: of its other names, those that
+    /// we know may be gone, and others there may be we need not know.
+    fn keep_last(&self, victim: Option<&Znode>) {
+        let Some(victim) = victim.filter(|victim| victim.is_held()) else {
             return;
         };
         match self.origin.hold(victim) {
@@ -254,33 +271,57 @@ impl Dataset {
         self.writable("rename")?;
         let from_dir = self.check_name(from.1, from.0)?;
         let to_dir = self.check_name(to.1, to.0)?;
-        let moved = self.named(&from_dir, from.1)?.ok_or_else(|| Error::new("rename", Errno::NOENT))?;
-        let target = self.named(&to_dir, to.1)?;
-        let node_of = |id: FileId| self.znodes.find(id.ino).filter(|node| node.id == id);
-        let (moved_node, target_node) = (node_of(moved), target.and_then(node_of));
-        let mut nodes = vec![&from_dir, &to_dir];
-        nodes.extend(&moved_node);
-        nodes.extend(&target_node);
-        let _changing = self.begin(&nodes);
-        self.verify_before(&from_dir)?;
-        if !Arc::ptr_eq(&from_dir, &to_dir) {
-            self.verify_before(&to_dir)?;
+        let absent = || Error::new("rename", Errno::NOENT);
+        for _ in 0..RETRIES {
+            let moved = self.named(&from_dir, from.1)?.ok_or_else(absent)?;
+            let target = self.named(&to_dir, to.1)?;
+            let (moved_node, target_node) = (self.node_of(moved), target.and_then(|id| self.node_of(id)));
+            let mut nodes = vec![&from_dir, &to_dir];
+            nodes.extend(&moved_node);
+            nodes.extend(&target_node);
+            let _changing = self.begin(&nodes);
+            self.verify_before(&from_dir)?;
+            if !Arc::ptr_eq(&from_dir, &to_dir) {
+                self.verify_before(&to_dir)?;
+            }
+            if self.named(&from_dir, from.1)? != Some(moved) || self.named(&to_dir, to.1)? != target {
+                // Other files took the names before we had them to ourselves.
+                continue;
+            }
+            let moved = (moved, moved_node.as_deref());
+            let target = target.map(|id| (id, target_node.as_deref()));
+            return self.rename_known((&from_dir, from.1), (&to_dir, to.1), mode, moved, target);
         }
-        if mode != RenameMode::Exchange && target != Some(moved) {
-            self.keep_last(&to_dir, to.1, target_node.as_deref());
+        Err(Error::new("rename", Errno::AGAIN))
+    }
+
+    /// Moves a name within a change of all that are concerned.
+    fn rename_known(
+        &self,
+        (from_dir, from): (&Arc<Znode>, &OsStr),
+        (to_dir, to): (&Arc<Znode>, &OsStr),
+        mode: RenameMode,
+        moved: (FileId, Option<&Znode>),
+        target: Option<(FileId, Option<&Znode>)>,
+    ) -> Result<()> {
+        if let Some((id, node)) = target
+            && mode != RenameMode::Exchange
+            && id != moved.0
+        {
+            self.keep_last(node);
         }
-        let renamed = self.origin.rename((&*from_dir, from.1), (&*to_dir, to.1), mode);
-        if let Err(error) = renamed {
-            self.doubt_name(&from_dir, from.1);
-            self.doubt_name(&to_dir, to.1);
+        if let Err(error) = self.origin.rename((&**from_dir, from), (&**to_dir, to), mode) {
+            self.doubt_name(from_dir, from);
+            self.doubt_name(to_dir, to);
+            for (id, node) in std::iter::once(moved).chain(target) {
+                self.doubt_file(id, node);
+            }
             return Err(error);
         }
-        let moved = (moved, moved_node.as_deref());
-        let target = target.map(|id| (id, target_node.as_deref()));
-        self.renamed((&from_dir, from.1), (&to_dir, to.1), mode, moved, target);
-        self.settle_by_asking(&from_dir);
-        if !Arc::ptr_eq(&from_dir, &to_dir) {
-            self.settle_by_asking(&to_dir);
+        self.renamed((from_dir, from), (to_dir, to), mode, moved, target);
+        self.settle_by_asking(from_dir);
+        if !Arc::ptr_eq(from_dir, to_dir) {
+            self.settle_by_asking(to_dir);
         }
         Ok(())
     }

@@ -55,7 +55,7 @@ impl Objects {
 
     pub(crate) fn remember(&self, dataset: DatasetId, file: FileId, identity: Identity) {
         let mut pending = self.pending.lock();
-        if pending.len() < PENDING_MAX {
+        if pending.len() < PENDING_MAX || pending.contains_key(&(dataset, file)) {
             pending.insert((dataset, file), Some(identity));
         }
     }
@@ -63,7 +63,7 @@ impl Objects {
     /// A file that is gone.
     pub(crate) fn forget(&self, dataset: DatasetId, file: FileId) {
         let mut pending = self.pending.lock();
-        if pending.len() < PENDING_MAX {
+        if pending.len() < PENDING_MAX || pending.contains_key(&(dataset, file)) {
             pending.insert((dataset, file), None);
         }
     }

@@ -210,6 +210,7 @@ impl Pool {
             self.checkpoint();
             *last_checkpoint = Instant::now();
         }
+        self.datasets().iter().for_each(Dataset::start_work_on_notices);
         self.prune();
     }
 

@@ -391,6 +391,8 @@ mod tests {
             },
             move |result| late.send(result.map_err(|e| e.errno())).unwrap(),
         );
+        // However busy the machine is, the other one has time enough.
+        workers.shared.tunables.set("pool.origin_timeout", "20s", true).unwrap();
         workers.run(
             Class::Query,
             || Ok(()),

@@ -46,7 +46,7 @@ impl OpenFile {
             Err(error) => {
                 // Some of it may have been written all the same.
                 let from = if how.append { 0 } else { offset };
-                let to = if how.append { u64::MAX } else { offset + data.len() as u64 };
+                let to = if how.append { u64::MAX } else { offset.saturating_add(data.len() as u64) };
                 dataset.drop_range(node, from, to)?;
                 dataset.doubt_size(node);
                 return Err(error);
@@ -177,6 +177,7 @@ impl Dataset {
     pub(crate) fn renew(&self, node: &Znode) -> Result<()> {
         let object = self.shared.objects.next()?;
         node.identity.lock().object = object;
+        self.shared.objects.forget(self.id, node.id);
         node.has_data.store(false, std::sync::atomic::Ordering::Relaxed);
         Ok(())
     }

@@ -36,11 +36,13 @@ pub(crate) struct ObjectIdentity {
     pub(crate) record_size: u32,
     /// What the origin showed last, or what our own last change resulted in.
     pub(crate) version: Version,
-    /// When that was asked for, milliseconds of the pool's clock.
+    /// When that was asked for, milliseconds of the pool's clock; 0: it is doubted.
     pub(crate) checked: u64,
     /// The version was younger than the origin's timestamps can tell apart: a further change may hide
     /// behind it, so it is not trusted at the next look.
     pub(crate) is_young: bool,
+    /// It may be changed through a name that we do not know of.
+    pub(crate) has_other_names: bool,
 }
 
 /// One name of a file.
@@ -60,8 +62,9 @@ pub(crate) struct Znode {
     pub(crate) opens: AtomicU32,
     /// Even: quiet. Odd: a change is under way.
     pub(crate) sequence: AtomicU64,
-    /// Whether the origin tells of changes in this directory.
-    pub(crate) is_watched: AtomicBool,
+    /// Since when the origin tells of changes in this directory, milliseconds of the pool's clock; 0:
+    /// it does not. What was looked at before then may have changed unseen.
+    pub(crate) watched_since: AtomicU64,
     /// Whether blocks of data were kept under the present object.
     pub(crate) has_data: AtomicBool,
     /// The names that we know. Empty when the last one is gone; the root has none.
@@ -90,7 +93,7 @@ impl Znode {
             lookups: AtomicU64::new(0),
             opens: AtomicU32::new(0),
             sequence: AtomicU64::new(0),
-            is_watched: AtomicBool::new(false),
+            watched_since: AtomicU64::new(0),
             has_data: AtomicBool::new(false),
             is_root: link.is_none(),
             names: Mutex::new(link.into_iter().collect()),
@@ -113,29 +116,37 @@ impl Znode {
         self.names.lock().first().map(|link| Arc::clone(&link.parent))
     }
 
-    /// The name that it is known by first, with its parent.
+    /// The name that it was seen by last, with its parent.
     pub(crate) fn first_link(&self) -> Option<Link> {
         self.names.lock().first().cloned()
     }
 
-    /// Adds a name unless it is known.
+    /// Whether the origin has told of every change in this directory since `checked`.
+    pub(crate) fn is_watched_since(&self, checked: u64) -> bool {
+        let since = self.watched_since.load(Ordering::Acquire);
+        since != 0 && checked > since
+    }
+
+    /// Takes note of a name under which it was just seen: that one comes first, since others may have
+    /// been taken away behind our back.
     pub(crate) fn add_link(&self, parent: &Arc<Znode>, name: &OsStr) {
         if self.is_root {
             return;
         }
         let mut names = self.names.lock();
-        let is_known = names.iter().any(|link| Arc::ptr_eq(&link.parent, parent) && *link.name == *name);
-        if is_known {
+        let is_this = |link: &Link| Arc::ptr_eq(&link.parent, parent) && *link.name == *name;
+        if let Some(at) = names.iter().position(is_this) {
+            names[..=at].rotate_right(1);
             return;
         }
-        let link = Link { parent: Arc::clone(parent), name: name.into() };
-        if self.is_directory() {
-            // A directory has one name: the one that was seen last.
-            names.clear();
-        } else if names.len() >= LINKS_MAX {
-            names.remove(0);
-        }
-        names.push(link);
+        // A directory has one name: the one that was seen last.
+        let kept = if self.is_directory() { 0 } else { LINKS_MAX - 1 };
+        let kept = kept.min(names.len());
+        let gone: SmallVec<[Link; 1]> = names.drain(kept..).collect();
+        names.insert(0, Link { parent: Arc::clone(parent), name: name.into() });
+        drop(names);
+        // Dropped outside the lock: a link may be the last to hold its parent.
+        drop(gone);
     }
 
     /// Removes a name.
@@ -149,12 +160,6 @@ impl Znode {
         };
         // Dropped outside the lock: a link may be the last to hold its parent.
         drop(removed);
-    }
-
-    /// Whether `(parent, name)` is the only name that we know.
-    pub(crate) fn has_only_link(&self, parent: &Znode, name: &OsStr) -> bool {
-        let names = self.names.lock();
-        names.iter().all(|link| std::ptr::eq(&*link.parent, parent) && *link.name == *name)
     }
 
     pub(crate) fn has_link(&self) -> bool {
@@ -240,7 +245,14 @@ pub(crate) mod tests {
 
     pub(crate) fn identity(object: u64) -> ObjectIdentity {
         let version = Version { size: 0, mtime: Default::default(), ctime: Default::default() };
-        ObjectIdentity { object: ObjectId(object), record_size: 4096, version, checked: 0, is_young: false }
+        ObjectIdentity {
+            object: ObjectId(object),
+            record_size: 4096,
+            version,
+            checked: 0,
+            is_young: false,
+            has_other_names: false,
+        }
     }
 
     pub(crate) fn directory(ino: u64, link: Option<Link>) -> Arc<Znode> {

@@ -60,6 +60,14 @@ impl ZnodeTable {
         self.shard(ino).lock().get(&ino).cloned()
     }
 
+    /// The same, held as if it were open: it stays until it is given back by [`ZnodeTable::release`].
+    pub(crate) fn find_and_hold(&self, ino: u64) -> Option<Arc<Znode>> {
+        let shard = self.shard(ino).lock();
+        let node = shard.get(&ino)?;
+        node.opens.fetch_add(1, Ordering::Relaxed);
+        Some(Arc::clone(node))
+    }
+
     /// The znode of `ino` with `lookups` more references; made by `make` when there is none, or when
     /// the one that is there is of another generation: then the number has a new owner, and the
     /// kernel's references to the old one go over to it, as the kernel counts by number alone.
