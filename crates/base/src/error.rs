@@ -87,14 +87,27 @@ impl Error {
     /// The errno that a program sees: the one table.
     pub fn errno(&self) -> Errno {
         match &self.0.cause {
+            // A lost server is the origin's trouble: ENOTCONN would tell programs that the mount they
+            // look at is dead, which it is not.
+            Cause::Os(
+                Errno::NOTCONN
+                | Errno::CONNRESET
+                | Errno::CONNABORTED
+                | Errno::CONNREFUSED
+                | Errno::SHUTDOWN
+                | Errno::HOSTDOWN
+                | Errno::HOSTUNREACH
+                | Errno::NETDOWN
+                | Errno::NETUNREACH
+                | Errno::NOMEDIUM,
+            ) => Errno::IO,
             Cause::Os(errno) => *errno,
             Cause::TimedOut(_) => Errno::TIMEDOUT,
             Cause::Stale => Errno::STALE,
             Cause::ReadOnly => Errno::ROFS,
             Cause::Busy => Errno::AGAIN,
-            Cause::Stopping => Errno::NOTCONN,
-            Cause::Invalid(_) => Errno::INVAL,
-            Cause::Other(_) => Errno::IO,
+                        Cause::Invalid(_) => Errno::INVAL,
+            Cause::Stopping | Cause::Other(_) => Errno::IO,
         }
     }
 
@@ -198,6 +211,13 @@ mod tests {
         assert_eq!(error.to_string(), "open a/b: No such file or directory");
         assert_eq!(error.errno(), Errno::NOENT);
         assert!(error.is_absence());
+    }
+
+    #[test]
+    fn a_lost_server_is_an_io_error_and_keeps_its_cause() {
+        let error = Error::new("lookup", Errno::NOTCONN);
+        assert_eq!(error.errno(), Errno::IO);
+        assert!(matches!(error.cause(), Cause::Os(Errno::NOTCONN)));
     }
 
     #[test]

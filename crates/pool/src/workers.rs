@@ -446,6 +446,6 @@ mod tests {
         workers.stop();
         let (sender, receiver) = mpsc::channel();
         workers.run(Class::Change, || Ok(()), move |r| sender.send(r.map_err(|e| e.errno())).unwrap());
-        assert_eq!(receiver.recv(), Ok(Err(rustix::io::Errno::NOTCONN)));
+        assert_eq!(receiver.recv(), Ok(Err(rustix::io::Errno::IO)));
     }
 }
