@@ -39,9 +39,11 @@ impl Dataset {
         if was_late {
             self.shared.stats.prefetch_late.add(1);
         }
+        // What may not be under way at once is left out: a stream that ran so far would leave holes.
+        let max = properties.readahead_max.min(self.guesses_max());
         let caps = Distances {
             initial: self.shared.tunables.distance_initial() / record_size,
-            max: properties.readahead_max / record_size,
+            max: max / record_size,
         };
         // Whoever holds the lock notes a read of the same file: missing one does no harm.
         let ahead = match file.node.streams.try_lock() {
@@ -57,9 +59,8 @@ impl Dataset {
     /// Hands a guess to the workers, in pieces of one origin read each, so that they run side by side.
     fn guess(&self, file: &OpenFile, identity: &ObjectIdentity, ahead: Ahead) {
         let record_size = u64::from(identity.record_size);
-        let per_job = (self.shared.tunables.join_max() / record_size).max(1);
-        let cache_bytes = self.shared.cache.tunables().size_max();
-        let allowed = cache_bytes / 100 * self.shared.tunables.flight_percent();
+        let allowed = self.guesses_max();
+        let per_job = (self.shared.tunables.join_max().min(allowed / 4) / record_size).max(1);
         let stats = &self.shared.stats;
         let mut done = 0;
         while done < ahead.count {
@@ -91,6 +92,11 @@ impl Dataset {
             });
             done += count;
         }
+    }
+
+    /// Bytes that may be on their way on a guess.
+    fn guesses_max(&self) -> u64 {
+        self.shared.cache.tunables().size_max() / 100 * self.shared.tunables.flight_percent()
     }
 
     fn prefetch(&self, node: &Znode, object: arcwell_base::ObjectId, ahead: Ahead) {

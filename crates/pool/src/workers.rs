@@ -88,7 +88,7 @@ struct Queue {
     foreground: VecDeque<(Job, Arc<dyn Expire>)>,
     background: VecDeque<(Job, Arc<dyn Expire>)>,
     background_running: usize,
-    /// One queue a class: within a class deadlines come in order of submission.
+    /// One queue a class, by time: in order of submission, but where the time allowed was lowered.
     deadlines: [VecDeque<Deadline>; CLASSES],
     idle: usize,
     threads: usize,
@@ -185,7 +185,9 @@ impl Workers {
             }
             let after = shared.allowed(class);
             let at = Instant::now() + after;
-            queue.deadlines[class as usize].push_back(Deadline { at, after, ticket: ticket.clone() });
+            let deadlines = &mut queue.deadlines[class as usize];
+            let place = deadlines.partition_point(|earlier| earlier.at <= at);
+            deadlines.insert(place, Deadline { at, after, ticket: ticket.clone() });
             queue.foreground.push_back((job, ticket));
         }
         // A woken thread still counts as idle until it runs: compare with what is queued, so that no
@@ -331,8 +333,10 @@ impl Shared {
             if !late.is_empty() {
                 drop(queue);
                 for Deadline { after, ticket, .. } in late {
-                    if ticket.expire(Error::new("wait for the origin", Cause::TimedOut(after))) {
-                        self.expired.fetch_add(1, Ordering::Relaxed);
+                    // Counted first: who got the answer finds it counted.
+                    self.expired.fetch_add(1, Ordering::Relaxed);
+                    if !ticket.expire(Error::new("wait for the origin", Cause::TimedOut(after))) {
+                        self.expired.fetch_sub(1, Ordering::Relaxed);
                     }
                 }
                 queue = self.queue.lock();
@@ -402,6 +406,26 @@ mod tests {
         assert_eq!(receiver.recv(), Ok(Err(rustix::io::Errno::TIMEDOUT)));
         assert_eq!(workers.load().expired, 1);
         release.send(()).unwrap();
+    }
+
+    #[test]
+    fn a_lowered_deadline_does_not_wait_for_an_earlier_one() {
+        let workers = workers(&[("pool.origin_timeout", "20s")]);
+        let (release, gate) = mpsc::channel::<()>();
+        let gate = Arc::new(Mutex::new(gate));
+        let (sender, receiver) = mpsc::channel();
+        for allowed in ["20s", "20ms"] {
+            workers.shared.tunables.set("pool.origin_timeout", allowed, true).unwrap();
+            let (gate, sender) = (gate.clone(), sender.clone());
+            let hang = move || {
+                let _ = gate.lock().recv();
+                Ok(())
+            };
+            workers.run(Class::Query, hang, move |result| sender.send((allowed, result.is_ok())).unwrap());
+        }
+        assert_eq!(receiver.recv(), Ok(("20ms", false)));
+        drop(release);
+        assert_eq!(receiver.recv(), Ok(("20s", true)));
     }
 
     #[test]
