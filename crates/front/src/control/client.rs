@@ -159,9 +159,9 @@ impl Client {
     /// Unmounts.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] while files are open, unless `lazy`.
-    pub fn unmount(&self, lazy: bool) -> Result<()> {
-        self.ask::<UnmountRequest>(Method::POST, "/umount", &UnmountRequest { lazy }).map(drop)
+    /// [`ClientError::Refused`] while files are open, unless forced.
+    pub fn unmount(&self, force: bool) -> Result<()> {
+        self.ask::<UnmountRequest>(Method::POST, "/umount", &UnmountRequest { force }).map(drop)
     }
 
     /// Loads absolute paths. `progress` is told how far it is and answers whether to go on; when it

@@ -38,7 +38,7 @@ mod wire;
 mod tests;
 
 pub use client::{Client, ClientError};
-pub use plane::ControlPlane;
+pub use plane::{ControlPlane, range};
 pub use server::Server;
 pub use wire::{
     CacheStatus, Cached, CachedRow, DatasetStatus, Health, NewValue, PrimeEvent, PrimeProgress, PrimeRequest,

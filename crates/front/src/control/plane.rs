@@ -1,9 +1,10 @@
 //! What the control socket needs of the daemon behind it.
 
+use std::error::Error;
 use std::path::Path;
 
 use arcwell_base::Result;
-use arcwell_base::table::{BadSetting, Form, Sample, Setting, TunableRow};
+use arcwell_base::table::{Form, Sample, Setting, TunableRow};
 
 use super::wire::{Cached, PrimeProgress, Status};
 
@@ -24,7 +25,7 @@ pub trait ControlPlane: Send + Sync + 'static {
     ///
     /// # Errors
     /// When the name is unknown, the value not allowed, or the row only read at start.
-    fn set(&self, name: &str, value: &str) -> std::result::Result<(), BadSetting>;
+    fn set(&self, name: &str, value: &str) -> std::result::Result<(), Box<dyn Error + Send + Sync>>;
 
     /// Loads what is at and below an absolute path under a mountpoint. `progress` is called often
     /// and answers whether to go on.
@@ -42,12 +43,12 @@ pub trait ControlPlane: Send + Sync + 'static {
     /// Unmounts; the daemon ends by itself once its mount is gone.
     ///
     /// # Errors
-    /// `EBUSY` while files are open, unless `lazy`.
-    fn unmount(&self, lazy: bool) -> Result<()>;
+    /// `EBUSY` while files are open, unless forced.
+    fn unmount(&self, force: bool) -> Result<()>;
 }
 
 /// What a row allows, as people read it.
-pub(crate) fn range(row: &TunableRow) -> String {
+pub fn range(row: &TunableRow) -> String {
     match row.form {
         Form::Choice(words) => words.join(", "),
         Form::Switch => "on, off".to_owned(),

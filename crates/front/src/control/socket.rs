@@ -46,18 +46,23 @@ fn absolute_variable(name: &str) -> Option<PathBuf> {
 
 /// The name of the socket of the daemon that is mounted at `mountpoint`.
 pub fn name(mountpoint: &Path) -> String {
+    format!("{}.sock", label(mountpoint))
+}
+
+/// A file name that stands for a path: the end of it, readable, and a hash of the whole.
+pub fn label(path: &Path) -> String {
     // Two spellings of one path (a slash at the end, `/./`) are one name.
-    let mountpoint: PathBuf = mountpoint.components().collect();
-    let readable: String = mountpoint
+    let path: PathBuf = path.components().collect();
+    let readable: String = path
         .to_string_lossy()
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' })
         .collect();
-    let readable = readable.trim_matches('-');
-    // The end of a path says more than its start.
+    // The end of a path says more than its start; a name that begins with a dot would be hidden.
     let readable = &readable[readable.len().saturating_sub(READABLE_MAX)..];
-    let hash = xxhash_rust::xxh3::xxh3_64(mountpoint.as_os_str().as_bytes());
-    format!("{readable}-{hash:016x}.sock")
+    let readable = readable.trim_matches(['-', '.']);
+    let hash = xxhash_rust::xxh3::xxh3_64(path.as_os_str().as_bytes());
+    format!("{readable}-{hash:016x}")
 }
 
 /// A path inside a mount.
@@ -78,7 +83,7 @@ pub fn containing(directory: &Path, path: &Path) -> Result<Inside> {
     let lexical = std::path::absolute(path).map_err(|e| Error::new("find the mount of", e).about(path))?;
     inside(directory, lexical.clone())
         .or_else(|| inside(directory, fs::canonicalize(&lexical).ok()?))
-        .ok_or_else(|| Error::invalid("look at", "is not in an arcwell mount that runs").about(path))
+        .ok_or_else(|| Error::invalid("path", "is not in a mount of a running arcwell").about(path))
 }
 
 fn inside(directory: &Path, path: PathBuf) -> Option<Inside> {
@@ -185,6 +190,8 @@ mod tests {
         assert_ne!(name(Path::new("/mnt/a b")), name(Path::new("/mnt/a-b")));
         assert!(name(Path::new(&"/long".repeat(100))).len() < 64);
         assert!(name(Path::new("/\u{e4}\u{e4}")).is_ascii());
+        assert!(label(Path::new("/mnt/me/.cache")).starts_with("mnt-me-.cache-"));
+        assert!(label(Path::new("/.cache")).starts_with("cache-"));
     }
 
     #[test]

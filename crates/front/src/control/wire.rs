@@ -191,9 +191,9 @@ pub struct CachedRow {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UnmountRequest {
-    /// Detach even while files are open: they go on until they are closed.
+    /// Unmount even while files are open: programs that use them get errors.
     #[serde(default)]
-    pub lazy: bool,
+    pub force: bool,
 }
 
 /// Why a request was refused.

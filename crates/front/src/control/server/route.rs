@@ -75,9 +75,11 @@ async fn set(
         let name = name.clone();
         move |plane| plane.set(&name, &value).map(|()| plane.settings())
     })
-    .await??;
+    .await?;
+    let bad = |line: String| Refused::new(StatusCode::BAD_REQUEST, line);
+    let settings = settings.map_err(|error| bad(error.to_string()))?;
     let set = settings.iter().find(|setting| setting.row.name == name);
-    Ok(Json(Tunable::from(set.ok_or_else(|| BadSetting::unknown(&name))?)))
+    Ok(Json(Tunable::from(set.ok_or_else(|| bad(BadSetting::unknown(&name).to_string()))?)))
 }
 
 async fn cached(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Answer<Cached> {
@@ -99,7 +101,7 @@ async fn umount(
     body: Result<Json<UnmountRequest>, JsonRejection>,
 ) -> Answer<UnmountRequest> {
     let Json(request) = body?;
-    ask(&shared, move |plane| plane.unmount(request.lazy)).await??;
+    ask(&shared, move |plane| plane.unmount(request.force)).await??;
     Ok(Json(request))
 }
 
@@ -202,12 +204,6 @@ impl Refused {
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         (self.status, Json(Refusal { error: self.line })).into_response()
-    }
-}
-
-impl From<BadSetting> for Refused {
-    fn from(bad: BadSetting) -> Self {
-        Refused::new(StatusCode::BAD_REQUEST, bad.to_string())
     }
 }
 
