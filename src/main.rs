@@ -1,1 +1,114 @@
-fn main() {}
+//! `arcwell`: the program.
+//!
+//! One file a command in [`command`]; what a mount is made of, in [`assembly`]; everything that is
+//! said to a person goes through here, so that bad news is always one line that begins with
+//! `arcwell:` and a status that is not zero.
+
+use std::error::Error;
+use std::io;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+mod announcement;
+mod assembly;
+mod cache_size;
+mod column;
+mod command;
+mod daemon;
+mod grid;
+mod locate;
+mod log;
+mod plane;
+mod preflight;
+mod scratch;
+mod signals;
+
+/// A cache frees and allocates blocks of many sizes for weeks. glibc's malloc gives such memory back
+/// to the system badly: what the cache says it holds and what the process holds drift apart by tens
+/// of per cent. mimalloc keeps pages by size class and returns those that are empty.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// What a command may fail with: anything that says what happened in one line.
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// The status for wrong use, as is the custom.
+const WRONG_USE: u8 = 2;
+
+fn main() -> ExitCode {
+    let cli = match command::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return wrong_use(&error),
+    };
+    match cli.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) if is_closed_pipe(&*failure) => ExitCode::SUCCESS,
+        Err(failure) if failure.is::<daemon::Told>() => ExitCode::FAILURE,
+        Err(failure) => {
+            eprintln!("arcwell: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether somebody stopped reading what we print (`arcwell stat 1 | head`): no news at all.
+fn is_closed_pipe(failure: &(dyn Error + 'static)) -> bool {
+    failure.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Help and version as clap prints them; mistakes in one line.
+fn wrong_use(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = error.print();
+        return if error.use_stderr() { ExitCode::from(WRONG_USE) } else { ExitCode::SUCCESS };
+    }
+    eprintln!("arcwell: {}", one_line(error));
+    ExitCode::from(WRONG_USE)
+}
+
+fn one_line(error: &clap::Error) -> String {
+    // Our own parsers say all that is needed; clap would repeat what was given.
+    if let (Some(ContextValue::String(argument)), Some(source)) =
+        (error.get(ContextKind::InvalidArg), error.source())
+    {
+        let argument = argument.split(' ').next().unwrap_or(argument);
+        return format!("{argument}: {source}");
+    }
+    let text = error.render().to_string();
+    let first = text.trim_start_matches("error: ").split("\n\n").next().unwrap_or_default();
+    first.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn mistake(arguments: &[&str]) -> String {
+        one_line(&command::Cli::try_parse_from(arguments).unwrap_err())
+    }
+
+    #[test]
+    fn the_commands_are_sound() {
+        command::Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn mistakes_are_one_line() {
+        assert_eq!(
+            mistake(&["arcwell", "mount", "--arc-max", "4Q", "a", "b"]),
+            "--arc-max: '4Q' is not auto or a size such as 512M or 4GiB"
+        );
+        assert_eq!(
+            mistake(&["arcwell", "mount", "--coherence", "never", "a", "b"]),
+            "--coherence: 'never' is not one of exclusive, notify, timeout"
+        );
+        assert_eq!(
+            mistake(&["arcwell", "mount"]),
+            "the following required arguments were not provided: <ORIGIN> <MOUNTPOINT>"
+        );
+        assert_eq!(mistake(&["arcwell", "mont"]), "unrecognized subcommand 'mont'");
+    }
+}

@@ -1,0 +1,53 @@
+//! The commands, one file each.
+
+use clap::{Parser, Subcommand};
+
+use crate::Failure;
+
+mod cached;
+mod demo;
+mod get;
+mod mount;
+mod prime;
+pub(crate) mod set;
+mod stat;
+mod status;
+mod umount;
+
+/// Memory in front of slow storage: ZFS's adaptive replacement cache for any directory.
+#[derive(Debug, Parser)]
+#[command(name = "arcwell", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Mount(mount::Arguments),
+    Umount(umount::Arguments),
+    Stat(stat::Arguments),
+    Status(status::Arguments),
+    Get(get::Arguments),
+    Set(set::Arguments),
+    Prime(prime::Arguments),
+    Cached(cached::Arguments),
+    Demo(demo::Arguments),
+}
+
+impl Cli {
+    /// Runs the command that was given.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        match self.command {
+            Command::Mount(arguments) => arguments.run(),
+            Command::Umount(arguments) => arguments.run(),
+            Command::Stat(arguments) => arguments.run(),
+            Command::Status(arguments) => arguments.run(),
+            Command::Get(arguments) => arguments.run(),
+            Command::Set(arguments) => arguments.run(),
+            Command::Prime(arguments) => arguments.run(),
+            Command::Cached(arguments) => arguments.run(),
+            Command::Demo(arguments) => arguments.run(),
+        }
+    }
+}

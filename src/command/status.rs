@@ -1,0 +1,125 @@
+//! `arcwell status`: what is mounted, how it is, what is still to be done.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use arcwell::ByteSize;
+use arcwell_front::control::{DatasetStatus, Health, Status};
+
+use crate::Failure;
+use crate::locate::Daemon;
+
+/// Show what is mounted, whether its origin answers, and pending work
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Print one JSON object a line, one for each daemon
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    daemon: Daemon,
+}
+
+impl Arguments {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let clients = self.daemon.clients()?;
+        let mut out = io::stdout().lock();
+        if clients.is_empty() && !self.json {
+            writeln!(out, "nothing is mounted")?;
+        }
+        for (number, client) in clients.iter().enumerate() {
+            let status = client.status()?;
+            if self.json {
+                writeln!(out, "{}", serde_json::to_string(&status)?)?;
+            } else {
+                let gap = if number > 0 { "\n" } else { "" };
+                writeln!(out, "{gap}{}", describe(&status))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn describe(status: &Status) -> String {
+    let mut lines: Vec<String> = status.datasets.iter().flat_map(describe_dataset).collect();
+    let cache = &status.cache;
+    let (size, target, limit) = (ByteSize(cache.size), ByteSize(cache.target), ByteSize(cache.limit));
+    lines.push(line("cache", format!("{size} of {target}, at most {limit}: {}", cache.reason)));
+    let pending: Vec<String> = status.pending.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    lines.push(line("pending", if pending.is_empty() { "nothing".to_owned() } else { pending.join(", ") }));
+    lines.push(line("state", cache.state.0.display().to_string()));
+    let up = duration(Duration::from_secs(status.uptime));
+    lines.push(line("daemon", format!("process {}, arcwell {}, up {up}", status.pid, status.version)));
+    lines.join("\n")
+}
+
+fn describe_dataset(dataset: &DatasetStatus) -> Vec<String> {
+    let health = match &dataset.health {
+        Health::Online => "online".to_owned(),
+        Health::Degraded { why } => format!("DEGRADED: {why}; what is cached is served"),
+    };
+    let properties: Vec<String> =
+        dataset.properties.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    vec![
+        dataset.mountpoint.0.display().to_string(),
+        line("origin", format!("{} ({})", dataset.origin, dataset.filesystem)),
+        line("health", health),
+        line("properties", properties.join(" ")),
+    ]
+}
+
+fn line(name: &str, value: String) -> String {
+    format!("  {name:<10} {value}")
+}
+
+/// A duration in its two largest units.
+fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arcwell_front::control::{CacheStatus, WirePath};
+
+    #[test]
+    fn a_status_reads_as_a_paragraph() {
+        let status = Status {
+            version: "1.2.3".to_owned(),
+            pid: 42,
+            since: 0,
+            uptime: 3_700,
+            cache: CacheStatus {
+                size: 1 << 30,
+                target: 2 << 30,
+                limit: 4 << 30,
+                reason: "as asked".to_owned(),
+                state: WirePath("/state".into()),
+            },
+            datasets: vec![DatasetStatus {
+                name: "photos".to_owned(),
+                mountpoint: WirePath("/mnt/photos".into()),
+                origin: "/tank/photos".to_owned(),
+                filesystem: "nfs".to_owned(),
+                health: Health::Degraded { why: "no answer within 2s".to_owned() },
+                properties: [("coherence".to_owned(), "timeout".to_owned())].into(),
+            }],
+            pending: [("pool.queued".to_owned(), 3)].into(),
+        };
+        let expected = "/mnt/photos\n\
+            \x20 origin     /tank/photos (nfs)\n\
+            \x20 health     DEGRADED: no answer within 2s; what is cached is served\n\
+            \x20 properties coherence=timeout\n\
+            \x20 cache      1 GiB of 2 GiB, at most 4 GiB: as asked\n\
+            \x20 pending    pool.queued 3\n\
+            \x20 state      /state\n\
+            \x20 daemon     process 42, arcwell 1.2.3, up 1 h 1 min";
+        assert_eq!(describe(&status), expected);
+    }
+}

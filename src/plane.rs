@@ -1,0 +1,200 @@
+//! The daemon as its control socket sees it.
+
+use std::error::Error as AnyError;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant, SystemTime};
+
+use arcwell::origin::OriginInfo;
+use arcwell::table::{Kstats, Sample, Setting};
+use arcwell::{
+    ByteSize, CachedReport, Cause, Class, Dataset, Error, MachineMemory, OriginStats, Pool, Result,
+};
+use arcwell_front::control::{
+    CacheStatus, Cached, CachedRow, ControlPlane, DatasetStatus, Health, PrimeProgress, Status, WirePath,
+};
+
+use crate::cache_size::{self, Asked};
+use crate::signals::Bell;
+
+/// How long an origin may take to show that it lives before it is called degraded.
+const HEALTH_LIMIT: Duration = Duration::from_secs(2);
+
+/// Statistics that tell of work that is not finished.
+const PENDING: [&str; 3] = ["pool.queued", "pool.running", "pool.identities_pending"];
+
+/// A dataset and where it is seen.
+pub(crate) struct Served {
+    /// The dataset.
+    pub(crate) dataset: Arc<Dataset>,
+    /// Where programs see it.
+    pub(crate) mountpoint: PathBuf,
+    /// What its origin is.
+    pub(crate) origin: OriginInfo,
+    /// What its origin was asked for.
+    pub(crate) stats: Arc<OriginStats>,
+}
+
+/// What the control socket asks.
+pub(crate) struct Plane {
+    pool: Arc<Pool>,
+    served: Served,
+    reason: String,
+    state: PathBuf,
+    bell: Arc<Bell>,
+    since: SystemTime,
+    started: Instant,
+}
+
+impl Plane {
+    /// The plane of a pool that serves one dataset. `reason` says why the cache is as large as it is;
+    /// `bell` is rung when the end is asked for.
+    pub(crate) fn new(
+        pool: Arc<Pool>,
+        served: Served,
+        reason: String,
+        state: PathBuf,
+        bell: Arc<Bell>,
+    ) -> Plane {
+        Plane { pool, served, reason, state, bell, since: SystemTime::now(), started: Instant::now() }
+    }
+
+    /// The present value of a statistic.
+    pub(crate) fn value(&self, name: &str) -> u64 {
+        self.samples().into_iter().find(|sample| sample.row.name == name).map_or(0, |sample| sample.value)
+    }
+
+    /// The path below the mountpoint.
+    fn inside<'path>(&self, path: &'path Path) -> Result<&'path Path> {
+        path.strip_prefix(&self.served.mountpoint)
+            .map_err(|_| Error::invalid("path", "is not in this mount").about(path))
+    }
+
+    /// Asks the origin something that it cannot have cached, on a worker, for a moment.
+    fn health(&self) -> Health {
+        let (tell, told) = channel();
+        let dataset = Arc::clone(&self.served.dataset);
+        self.served.dataset.workers().run(
+            Class::Query,
+            move || dataset.stat_fs(),
+            move |answer| drop(tell.send(answer)),
+        );
+        match told.recv_timeout(HEALTH_LIMIT) {
+            Ok(Ok(_)) => Health::Online,
+            Ok(Err(error)) => Health::Degraded { why: error.to_string() },
+            Err(_) => Health::Degraded { why: format!("no answer within {HEALTH_LIMIT:?}") },
+        }
+    }
+
+    fn dataset_status(&self) -> DatasetStatus {
+        let properties = self.served.dataset.properties();
+        let properties = [
+            ("primarycache", properties.primarycache.to_string()),
+            ("recordsize", ByteSize(properties.recordsize.into()).to_string()),
+            ("coherence", properties.coherence.to_string()),
+            ("attr_timeout", format!("{:?}", properties.attr_timeout)),
+            ("readonly", if properties.readonly { "on" } else { "off" }.to_owned()),
+            ("prefetch", properties.prefetch.to_string()),
+        ];
+        DatasetStatus {
+            name: self.served.dataset.name().to_owned(),
+            mountpoint: self.served.mountpoint.as_path().into(),
+            origin: self.served.origin.name.clone(),
+            filesystem: self.served.origin.filesystem.clone(),
+            health: self.health(),
+            properties: properties.map(|(name, value)| (name.to_owned(), value)).into(),
+        }
+    }
+}
+
+impl ControlPlane for Plane {
+    fn samples(&self) -> Vec<Sample> {
+        let mut samples = self.pool.samples();
+        samples.extend(self.served.stats.samples());
+        samples
+    }
+
+    fn status(&self) -> Status {
+        let samples = self.samples();
+        let value = |name: &str| samples.iter().find(|sample| sample.row.name == name).map_or(0, |s| s.value);
+        let pending = PENDING.map(|name| (name.to_owned(), value(name)));
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            since: self.since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs(),
+            uptime: self.started.elapsed().as_secs(),
+            cache: CacheStatus {
+                size: value("arc.size"),
+                target: value("arc.c"),
+                limit: value("arc.c_max"),
+                reason: self.reason.clone(),
+                state: self.state.as_path().into(),
+            },
+            datasets: vec![self.dataset_status()],
+            pending: pending.into_iter().filter(|(_, value)| *value > 0).collect(),
+        }
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        self.pool.all_tunables().iter().flat_map(|table| table.settings()).collect()
+    }
+
+    fn set(&self, name: &str, value: &str) -> std::result::Result<(), Box<dyn AnyError + Send + Sync>> {
+        if name == "arc.size_max"
+            && let Ok(size) = value.parse::<ByteSize>()
+        {
+            cache_size::choose(Asked::Bytes(size.0), name, &MachineMemory::read()?)?;
+        }
+        self.pool.set_tunable(name, value)?;
+        tracing::info!(name, value, "a tunable is set");
+        Ok(())
+    }
+
+    fn prime(&self, path: &Path, progress: &mut dyn FnMut(PrimeProgress) -> bool) -> Result<PrimeProgress> {
+        let inside = self.inside(path)?;
+        let last = self.served.dataset.prime(inside, &mut |now| progress(on_wire(&now)));
+        last.map(|last| on_wire(&last)).map_err(|e| e.about(path))
+    }
+
+    fn cached(&self, path: &Path) -> Result<Cached> {
+        self.served.dataset.cached(self.inside(path)?).map(report_on_wire).map_err(|e| e.about(path))
+    }
+
+    fn unmount(&self, force: bool) -> Result<()> {
+        let open = self.value("znode.open");
+        if open > 0 && !force {
+            let line = format!("{open} files are open; close them, or use --force");
+            return Err(Error::new("unmount", Cause::Other(line.into())).about(&*self.served.mountpoint));
+        }
+        tracing::info!(force, "the control socket asks for the end");
+        self.bell.ring();
+        Ok(())
+    }
+}
+
+fn on_wire(progress: &arcwell::PrimeProgress) -> PrimeProgress {
+    PrimeProgress {
+        files_done: progress.files_done,
+        files_total: progress.files_total,
+        bytes_done: progress.bytes_done,
+        bytes_total: progress.bytes_total,
+        path: progress.path.as_path().into(),
+    }
+}
+
+fn report_on_wire(report: CachedReport) -> Cached {
+    let row = |(path, bytes, bytes_cached): (PathBuf, u64, u64)| CachedRow {
+        path: WirePath(path),
+        bytes,
+        bytes_cached,
+    };
+    Cached {
+        files: report.files,
+        blocks: report.blocks,
+        blocks_cached: report.blocks_cached,
+        bytes: report.bytes,
+        bytes_cached: report.bytes_cached,
+        rows: report.rows.into_iter().map(row).collect(),
+    }
+}
