@@ -164,7 +164,8 @@ impl ControlPlane for Plane {
     fn unmount(&self, force: bool) -> Result<()> {
         let open = self.value("znode.open");
         if open > 0 && !force {
-            let line = format!("{open} files are open; close them, or use --force");
+            let what = if open == 1 { "a file is".to_owned() } else { format!("{open} files are") };
+            let line = format!("{what} open; close first, or use --force");
             return Err(Error::new("unmount", Cause::Other(line.into())).about(&*self.served.mountpoint));
         }
         tracing::info!(force, "the control socket asks for the end");

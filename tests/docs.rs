@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use arcwell::reference;
 
@@ -19,4 +20,19 @@ fn the_pages_are_fresh() {
         })
         .collect();
     assert!(stale.is_empty(), "stale, and rewritten: {}", stale.join(", "));
+}
+
+#[test]
+fn every_command_has_a_man_page_and_a_completion() {
+    let pages = tempfile::tempdir().unwrap();
+    let arcwell = || Command::new(env!("CARGO_BIN_EXE_arcwell"));
+    assert!(arcwell().arg("manual").arg(pages.path()).status().unwrap().success());
+    let completions = arcwell().args(["manual", "--complete", "bash"]).output().unwrap().stdout;
+    let completions = String::from_utf8(completions).unwrap();
+    for command in ["mount", "umount", "stat", "status", "get", "set", "prime", "cached", "demo"] {
+        let page = fs::read_to_string(pages.path().join(format!("arcwell-{command}.1"))).unwrap();
+        assert!(page.contains(".SH SYNOPSIS") && page.contains(".SH OPTIONS"), "{command}");
+        assert!(completions.contains(&format!("arcwell__subcmd__{command}")), "{command}");
+    }
+    assert!(fs::read_to_string(pages.path().join("arcwell.1")).unwrap().contains("arcwell\\-mount(1)"));
 }

@@ -7,6 +7,7 @@ use crate::Failure;
 mod cached;
 mod demo;
 mod get;
+mod manual;
 mod mount;
 mod prime;
 pub(crate) mod set;
@@ -33,6 +34,7 @@ enum Command {
     Prime(prime::Arguments),
     Cached(cached::Arguments),
     Demo(demo::Arguments),
+    Manual(manual::Arguments),
 }
 
 impl Cli {
@@ -48,6 +50,7 @@ impl Cli {
             Command::Prime(arguments) => arguments.run(),
             Command::Cached(arguments) => arguments.run(),
             Command::Demo(arguments) => arguments.run(),
+            Command::Manual(arguments) => arguments.run(),
         }
     }
 }

@@ -9,10 +9,13 @@ use arcwell_front::control::socket;
 
 use super::set::Assignment;
 use crate::assembly::{Instance, Plan};
-use crate::cache_size::{self, Asked};
+use crate::cache_size::{self, Asked, BadSize, Chosen};
 use crate::daemon::{self, Voice};
 use crate::signals::{Awaited, Signals};
 use crate::{Failure, announcement, preflight};
+
+/// The tunable that `--arc-max` sets.
+const SIZE_MAX: &str = "arc.size_max";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -133,9 +136,22 @@ impl Arguments {
         Ok(Some(instance))
     }
 
+    /// The size of the cache. The tunable of that name is another way to say it, with the same bounds.
+    fn size(&self) -> Result<Chosen> {
+        let memory = MachineMemory::read()?;
+        match self.settings.iter().rev().find(|set| set.name == SIZE_MAX) {
+            None => cache_size::choose(self.arc_max, "--arc-max", &memory),
+            Some(Assignment { name, value }) => {
+                let asked: Asked =
+                    value.parse().map_err(|bad: BadSize| Error::invalid("-o", bad.to_string()))?;
+                cache_size::choose(asked, name, &memory)
+            }
+        }
+    }
+
     /// Checks everything that can be checked before anything is touched.
     fn plan(self, notes: &mut Vec<String>) -> Result<Plan> {
-        let size = cache_size::choose(self.arc_max, "--arc-max", &MachineMemory::read()?)?;
+        let size = self.size()?;
         preflight::fuse_device()?;
         if self.allow_other {
             preflight::allow_other()?;
@@ -163,7 +179,7 @@ impl Arguments {
             simulate: self.simulate,
             state,
             allow_other: self.allow_other,
-            settings: self.settings,
+            settings: self.settings.into_iter().filter(|set| set.name != SIZE_MAX).collect(),
         })
     }
 }

@@ -78,6 +78,8 @@ fn a_cache_that_cannot_be_is_refused() {
     assert_eq!(said, "--arc-max: 1 MiB is too small: at least 16 MiB are needed");
     let said = refused(&bed, &["origin", "mnt", "--arc-max", "4000T"]);
     assert!(said.starts_with("--arc-max: 4000 TiB is more than this machine's memory, "), "{said}");
+    let said = refused(&bed, &["origin", "mnt", "-o", "arc.size_max=4000T"]);
+    assert!(said.starts_with("arc.size_max: 4000 TiB is more than this machine's memory, "), "{said}");
 }
 
 #[test]

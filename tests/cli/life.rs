@@ -242,7 +242,7 @@ fn an_open_file_holds_a_mount_unless_forced() {
     bed.mount(&[]).fine();
     let mut file = File::open(bed.mountpoint().join("hello")).unwrap();
     let line = bed.run(&["umount", "mnt"]).refused();
-    assert!(line.ends_with("1 files are open; close them, or use --force"), "{line}");
+    assert!(line.ends_with("a file is open; close first, or use --force"), "{line}");
     let mut text = String::new();
     file.read_to_string(&mut text).unwrap();
     assert_eq!(text, "hello, ghost\n");
