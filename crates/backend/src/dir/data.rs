@@ -149,24 +149,12 @@ impl Tree {
         let source = self.descriptor(from.0, Want::Read)?;
         let target = self.descriptor(to.0, Want::Write)?;
         let (mut read_at, mut write_at) = (from.1, to.1);
-        let mut copied = 0;
-        while copied < length {
-            let rest = usize::try_from(length - copied).unwrap_or(usize::MAX);
-            let step = rustix::fs::copy_file_range(
-                &*source,
-                Some(&mut read_at),
-                &*target,
-                Some(&mut write_at),
-                rest,
-            );
-            match step {
-                Ok(0) => break,
-                Ok(bytes) => copied += bytes as u64,
-                Err(Errno::INTR) => {}
-                Err(errno) if copied == 0 => return Err(errno.into()),
-                Err(_) => break,
-            }
-        }
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        // One call, and what it copied: going on where it stopped would find, in a file that is copied
+        // into itself, what was just appended.
+        let copied = retry_on_intr(|| {
+            rustix::fs::copy_file_range(&*source, Some(&mut read_at), &*target, Some(&mut write_at), length)
+        })? as u64;
         Ok(Written { offset: to.1, bytes: copied, stat: self.stat_of(&target)? })
     }
 }
