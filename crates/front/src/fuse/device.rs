@@ -59,7 +59,9 @@ impl Device {
         let head = wire::out_header(unique, 0, length);
         let mut all: SmallVec<[IoSlice<'_>; PIECES_INLINE]> = SmallVec::new();
         all.push(IoSlice::new(&head));
-        all.extend(pieces.map(|piece| IoSlice::new(piece)));
+        for piece in pieces {
+            all.push(IoSlice::new(piece));
+        }
         if all.len() <= PIECES_MAX {
             return self.send(&all, unique);
         }

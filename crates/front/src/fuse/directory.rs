@@ -2,15 +2,18 @@
 //!
 //! An open directory is a snapshot with stable offsets, kept by the pool; the kernel caches none. A
 //! listing with attributes holds them for the names whose attributes are in memory. The others, and
-//! `.` and `..`, come without a node: the kernel then passes on the name and takes no reference.
+//! `.` and `..`, come without a node: the kernel then passes on the name and takes no reference. So
+//! do all names of a directory whose attributes the kernel has already (see `given`).
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::Duration;
 
-use arcwell_pool::{Class, DirItem, Entries, OpenDir};
+use arcwell_pool::{Class, DirItem, Entries};
 use rustix::io::Errno;
 
 use super::filesystem::{Filesystem, Handled};
+use super::given::Listed;
 use super::wire::{self, FSYNC_DATA_ONLY, Listing, Request};
 
 /// The longest listing that is sent at once, whatever the kernel offers to take.
@@ -21,10 +24,22 @@ thread_local! {
     static LISTING: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
+/// What a part of a listing shall look like.
+#[derive(Clone, Copy)]
+struct Form {
+    /// Bytes at most.
+    size: usize,
+    /// Whether there is room for attributes in each entry: the kernel's choice.
+    plus: bool,
+    /// Whether that room is used: ours.
+    attributes: bool,
+}
+
 impl Filesystem {
     pub(super) fn opendir(&self, request: &Request<'_>) -> Handled {
-        let directory = self.dataset.open_dir(self.ino(request.node)).map_err(|error| error.errno())?;
-        let handle = self.directories.insert(directory);
+        let ino = self.ino(request.node);
+        let directory = self.dataset.open_dir(ino).map_err(|error| error.errno())?;
+        let handle = self.directories.insert(Arc::new(Listed::new(directory, ino)));
         if !self.device.reply(request.unique, wire::opened(handle, 0).as_bytes()) {
             self.directories.remove(handle);
         }
@@ -40,19 +55,20 @@ impl Filesystem {
 
     pub(super) fn readdir(self: &Arc<Self>, request: &Request<'_>, plus: bool) -> Handled {
         let mut fields = request.fields;
-        let directory = self.directories.find(fields.u64()?).ok_or(Errno::BADF)?;
+        let listed = self.directories.find(fields.u64()?).ok_or(Errno::BADF)?;
         let (offset, size) = (fields.u64()?, fields.u32()?.min(LISTING_MAX) as usize);
-        match directory.cached_entries(offset) {
-            Some(Ok(entries)) => self.send_listing(request.unique, &directory, &entries, size, plus),
+        let form = Form { size, plus, attributes: plus && listed.proceed(&self.given, offset) };
+        match listed.directory.cached_entries(offset) {
+            Some(Ok(entries)) => self.send_listing(request.unique, &listed, &entries, form),
             Some(Err(error)) => return Err(error.errno()),
             None => {
-                let asked = Arc::clone(&directory);
+                let asked = Arc::clone(&listed);
                 self.hand_on(
                     request.unique,
                     Class::Query,
-                    move |_| asked.entries(offset),
+                    move |_| asked.directory.entries(offset),
                     move |filesystem, unique, entries| {
-                        filesystem.send_listing(unique, &directory, &entries, size, plus);
+                        filesystem.send_listing(unique, &listed, &entries, form);
                     },
                 );
             }
@@ -60,28 +76,42 @@ impl Filesystem {
         Ok(())
     }
 
-    fn send_listing(&self, unique: u64, directory: &OpenDir, entries: &Entries, size: usize, plus: bool) {
+    fn send_listing(&self, unique: u64, listed: &Listed, entries: &Entries, form: Form) {
         LISTING.with_borrow_mut(|buffer| {
-            let mut listing = Listing::new(buffer, size);
+            let mut listing = Listing::new(buffer, form.size);
+            let mut is_complete = true;
             for item in entries.iter() {
-                if !listing.has_room(item.name, plus) {
+                if !listing.has_room(item.name, form.plus) {
+                    is_complete = false;
                     break;
                 }
-                if plus {
-                    self.list_attributes(&mut listing, directory, &item);
+                if form.attributes {
+                    self.list_attributes(&mut listing, listed, &item);
+                } else if form.plus {
+                    listing.plus(None);
                 }
                 listing.name(item.ino, item.next, item.kind, item.name);
             }
             let arrived = self.device.reply(unique, listing.as_bytes());
-            if plus && !arrived {
+            if !form.attributes {
+                return;
+            }
+            if !arrived {
                 self.take_back(listing.nodes());
+            } else if is_complete {
+                listed.finish(&self.given);
             }
         });
     }
 
-    fn list_attributes(&self, listing: &mut Listing<'_>, directory: &OpenDir, item: &DirItem<'_>) {
-        let is_self_or_parent = item.name == "." || item.name == "..";
-        let known = if is_self_or_parent { None } else { self.dataset.cached_entry(directory, item) };
+    fn list_attributes(&self, listing: &mut Listing<'_>, listed: &Listed, item: &DirItem<'_>) {
+        if item.name == "." || item.name == ".." {
+            listing.plus(None);
+            return;
+        }
+        let known = self.dataset.cached_entry(&listed.directory, item);
+        let ttl = known.as_ref().map_or(Duration::ZERO, |entry| entry.attr_ttl.min(entry.entry_ttl));
+        listed.note(ttl);
         listing.plus(known.map(|entry| self.entry(&entry)).as_ref());
     }
 

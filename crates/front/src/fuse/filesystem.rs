@@ -13,10 +13,11 @@ use std::sync::Arc;
 
 use arcwell_base::Result;
 use arcwell_base::origin::Caller;
-use arcwell_pool::{Class, Dataset, Entry, Looked, OpenDir, OpenFile};
+use arcwell_pool::{Class, Dataset, Entry, Looked, OpenFile};
 use rustix::io::Errno;
 
 use super::device::{Debt, Device};
+use super::given::{Given, Listed};
 use super::handle::Table;
 use super::holder::Notices;
 use super::wire::{ROOT_NODE, Request, opcode};
@@ -30,14 +31,16 @@ pub(crate) struct Filesystem {
     pub(super) device: Arc<Device>,
     pub(super) notices: Arc<Notices>,
     pub(super) files: Table<OpenFile>,
-    pub(super) directories: Table<OpenDir>,
+    pub(super) directories: Table<Listed>,
+    pub(super) given: Given,
     root: u64,
 }
 
 impl Filesystem {
     pub(crate) fn new(dataset: Arc<Dataset>, device: Arc<Device>, notices: Arc<Notices>) -> Self {
         let root = dataset.root_ino();
-        Filesystem { dataset, device, notices, files: Table::new(), directories: Table::new(), root }
+        let (files, directories) = (Table::new(), Table::new());
+        Filesystem { dataset, device, notices, files, directories, given: Given::default(), root }
     }
 
     pub(crate) fn device(&self) -> &Arc<Device> {

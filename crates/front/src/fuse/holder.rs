@@ -218,3 +218,6 @@ impl Holder for Kernel {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

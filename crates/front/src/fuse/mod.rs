@@ -33,6 +33,7 @@ mod data;
 mod device;
 mod directory;
 mod filesystem;
+mod given;
 mod handle;
 mod holder;
 mod mount;

@@ -78,12 +78,12 @@ pub struct Mounted {
     device: String,
     dataset: Arc<Dataset>,
     loops: Loops,
-    notices: Arc<Notices>,
+    pub(super) notices: Arc<Notices>,
     notifier: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Mounted {
-    /// Mounts `dataset`. What a dead daemon has left at the mountpoint is taken off first.
+    /// Mounts `dataset`, which may have one mount at a time. What a dead daemon has left at the mountpoint is taken off first.
     ///
     /// # Errors
     /// When the mountpoint is no directory, not empty (without [`MountOptions::over`]) or already

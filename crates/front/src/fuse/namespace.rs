@@ -66,6 +66,7 @@ impl Filesystem {
     fn forget_node(&self, node: u64, count: u64) {
         // The root was never looked up, so it is never forgotten.
         if node != ROOT_NODE {
+            self.given.forgotten();
             self.dataset.forget(node, count);
         }
     }

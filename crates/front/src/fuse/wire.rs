@@ -77,7 +77,6 @@ pub(crate) mod init {
     pub(crate) const BIG_WRITES: u64 = 1 << 5;
     pub(crate) const DONT_MASK: u64 = 1 << 6;
     pub(crate) const DO_READDIRPLUS: u64 = 1 << 13;
-    pub(crate) const READDIRPLUS_AUTO: u64 = 1 << 14;
     pub(crate) const ASYNC_DIO: u64 = 1 << 15;
     pub(crate) const PARALLEL_DIROPS: u64 = 1 << 18;
     pub(crate) const POSIX_ACL: u64 = 1 << 20;
