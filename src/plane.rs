@@ -60,9 +60,10 @@ impl Plane {
         Plane { pool, served, reason, state, bell, since: SystemTime::now(), started: Instant::now() }
     }
 
-    /// The present value of a statistic.
-    pub(crate) fn value(&self, name: &str) -> u64 {
-        self.samples().into_iter().find(|sample| sample.row.name == name).map_or(0, |sample| sample.value)
+    /// The present values of statistics, all of one moment.
+    pub(crate) fn values<const N: usize>(&self, names: [&str; N]) -> [u64; N] {
+        let samples = self.samples();
+        names.map(|name| samples.iter().find(|sample| sample.row.name == name).map_or(0, |s| s.value))
     }
 
     /// The path below the mountpoint.
@@ -116,23 +117,22 @@ impl ControlPlane for Plane {
     }
 
     fn status(&self) -> Status {
-        let samples = self.samples();
-        let value = |name: &str| samples.iter().find(|sample| sample.row.name == name).map_or(0, |s| s.value);
-        let pending = PENDING.map(|name| (name.to_owned(), value(name)));
+        let [size, target, limit] = self.values(["arc.size", "arc.c", "arc.c_max"]);
+        let pending = PENDING.iter().map(|name| (*name).to_owned()).zip(self.values(PENDING));
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             since: self.since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs(),
             uptime: self.started.elapsed().as_secs(),
             cache: CacheStatus {
-                size: value("arc.size"),
-                target: value("arc.c"),
-                limit: value("arc.c_max"),
+                size,
+                target,
+                limit,
                 reason: self.reason.clone(),
                 state: self.state.as_path().into(),
             },
             datasets: vec![self.dataset_status()],
-            pending: pending.into_iter().filter(|(_, value)| *value > 0).collect(),
+            pending: pending.filter(|(_, value)| *value > 0).collect(),
         }
     }
 
@@ -162,7 +162,7 @@ impl ControlPlane for Plane {
     }
 
     fn unmount(&self, force: bool) -> Result<()> {
-        let open = self.value("znode.open");
+        let [open] = self.values(["znode.open"]);
         if open > 0 && !force {
             let what = if open == 1 { "a file is".to_owned() } else { format!("{open} files are") };
             let line = format!("{what} open; close first, or use --force");

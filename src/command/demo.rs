@@ -209,27 +209,27 @@ fn summary(plan: &Plan, shape: Shape, rounds: &Rounds, plane: &Plane) -> String 
             warm.operations.to_string(),
         ]);
     }
-    let [cold, warm] = [0, 1].map(|round| rounds.find[round].operations + rounds.read[round].operations);
-    let value = |name: &str| plane.value(name);
-    let (hits, misses) = (value("arc.hits"), value("arc.misses"));
+    let sum = |round: usize, of: fn(&Round) -> u64| of(&rounds.find[round]) + of(&rounds.read[round]);
+    let asked = |round| (sum(round, |round| round.hits), sum(round, |round| round.misses));
+    let ((hits, misses), (hits_again, misses_again)) = (asked(0), asked(1));
+    let avoided = sum(0, |round| round.operations).saturating_sub(sum(1, |round| round.operations));
+    let [size, once, once_metadata, again, again_metadata] =
+        plane.values(["arc.size", "arc.mru_data", "arc.mru_metadata", "arc.mfu_data", "arc.mfu_metadata"]);
     format!(
         "{} in {} files behind a simulated hard disk (8 ms, 150 MB/s),\n\
          mounted with coherence=exclusive: nobody else writes to it, so nothing is asked twice.\n\
          Every byte that was read was checked.\n\n\
          {}\n\n\
-         cache: {} hits, {} misses ({:.1}% hit); {} of {} in use: {} seen once, {} seen again\n\
-         {} origin operations were avoided in the second round",
+         cache   first round {hits} hits, {misses} misses; second round {hits_again} hits, {misses_again} misses\n\
+         memory  {} of {} in use: {} seen once, {} seen again\n\
+         {avoided} origin operations were avoided in the second round",
         ByteSize(shape.bytes()),
         shape.files,
         grid.lines().join("\n"),
-        hits,
-        misses,
-        hits as f64 * 100.0 / (hits + misses).max(1) as f64,
-        ByteSize(value("arc.size")),
+        ByteSize(size),
         ByteSize(plan.size.bytes),
-        ByteSize(value("arc.mru_data") + value("arc.mru_metadata")),
-        ByteSize(value("arc.mfu_data") + value("arc.mfu_metadata")),
-        cold.saturating_sub(warm),
+        ByteSize(once + once_metadata),
+        ByteSize(again + again_metadata),
     )
 }
 

@@ -24,7 +24,14 @@ pub(super) struct Round {
     pub(super) done: u64,
     /// What the origin was asked for meanwhile.
     pub(super) operations: u64,
+    /// Blocks that the cache had.
+    pub(super) hits: u64,
+    /// Blocks that it had not.
+    pub(super) misses: u64,
 }
+
+/// What is counted around a job.
+const COUNTED: [&str; 3] = ["origin.operations", "arc.hits", "arc.misses"];
 
 impl Round {
     /// Does a job and measures it.
@@ -32,11 +39,13 @@ impl Round {
         plane: &Plane,
         job: impl FnOnce() -> Result<u64, Failure>,
     ) -> Result<Round, Failure> {
-        let before = plane.value("origin.operations");
+        let before = plane.values(COUNTED);
         let start = Instant::now();
         let done = job()?;
         let time = start.elapsed();
-        Ok(Round { time, done, operations: plane.value("origin.operations") - before })
+        let now = plane.values(COUNTED);
+        let [operations, hits, misses] = std::array::from_fn(|place| now[place] - before[place]);
+        Ok(Round { time, done, operations, hits, misses })
     }
 }
 
