@@ -1,26 +1,33 @@
-//! Works `find` and `list`: going through a tree, with and without asking for attributes.
+//! Works `find`, `statx` and `list`: going through a tree, with and without asking for attributes.
+//!
+//! Attributes are asked for with `lstat`, as `find` and `ls` do. The standard library's `metadata` asks
+//! for the birth time too (`statx`), which no listing and no look-up brings: a server that knows birth
+//! times is asked for each file again, one that does not is asked once and never more. That is a work
+//! of its own.
 
 use std::path::Path;
+
+use nix::sys::stat::{SFlag, lstat};
 
 use crate::{Result, interrupt};
 
 /// The kernel's own caches of names and attributes: dropped before each walk, or kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KernelCaches {
-    /// The server is asked for everything.
+    /// The server is asked for everything, and has just been told to forget every file.
     Dropped,
-    /// The kernel answers what it knows; only listings are asked for.
+    /// The server is asked for listings, and knows every file; the kernel answers the rest.
     Kept,
 }
 
 impl KernelCaches {
-    /// Drops them, which takes root.
-    pub fn drop_all() -> Self {
-        // 2: names and inodes, not pages. What is busy with them is let go first.
-        match std::fs::write("/proc/sys/vm/drop_caches", "2") {
-            Ok(()) => KernelCaches::Dropped,
-            Err(_) => KernelCaches::Kept,
+    /// Sees to it, as far as can be: dropping takes root. What was done.
+    pub fn prepare(self) -> Self {
+        match self {
+            // 2: names and inodes, not pages.
+            KernelCaches::Dropped if std::fs::write("/proc/sys/vm/drop_caches", "2").is_ok() => self,
+            _ => KernelCaches::Kept,
         }
     }
 }
@@ -30,6 +37,8 @@ impl KernelCaches {
 pub enum Depth {
     /// Of every entry, as `find` with a test on size or time.
     Attributes,
+    /// And of its birth time, as a program in Rust.
+    BirthTimes,
     /// Names and kinds only, as a plain `find`.
     Names,
 }
@@ -48,7 +57,8 @@ pub fn walk(root: &Path, depth: Depth) -> Result<u64> {
             count += 1;
             let is_directory = match depth {
                 Depth::Names => entry.file_type()?.is_dir(),
-                Depth::Attributes => std::fs::symlink_metadata(entry.path())?.is_dir(),
+                Depth::Attributes => is_directory(&entry.path())?,
+                Depth::BirthTimes => std::fs::symlink_metadata(entry.path())?.is_dir(),
             };
             if is_directory {
                 waiting.push(entry.path());
@@ -56,4 +66,9 @@ pub fn walk(root: &Path, depth: Depth) -> Result<u64> {
         }
     }
     Ok(count)
+}
+
+fn is_directory(path: &Path) -> Result<bool> {
+    let mode = SFlag::from_bits_truncate(lstat(path)?.st_mode);
+    Ok(mode & SFlag::S_IFMT == SFlag::S_IFDIR)
 }

@@ -3,6 +3,8 @@
 //!
 //! Without `/dev/fuse` these tests say SKIPPED, and fail when `CI=true`.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::path::PathBuf;
 use std::process::Command;
 
