@@ -294,7 +294,7 @@ impl Dataset {
         let dataset = Arc::downgrade(self);
         match self.origin.watch(Box::new(move |change| notice(&dataset, change))) {
             Ok(watch) => {
-                *self.watch.lock() = Some(watch);
+                *self.watch.lock() = Some(Arc::from(watch));
                 self.watch_directory(&self.root);
             }
             Err(error) => {
@@ -314,7 +314,9 @@ impl Dataset {
         if self.properties.coherence != Coherence::Notify || dir.watched_since.load(Ordering::Relaxed) != 0 {
             return;
         }
-        if let Some(watch) = &*self.watch.lock() {
+        // Not under the lock: the origin may take its time.
+        let watch = self.watch.lock().clone();
+        if let Some(watch) = watch {
             match watch.add(dir) {
                 Ok(()) => {
                     // What was known from before the watch may have changed unseen.

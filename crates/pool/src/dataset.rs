@@ -114,7 +114,7 @@ pub struct Dataset {
     pub(crate) root: Arc<Znode>,
     pub(crate) znodes: ZnodeTable,
     pub(crate) flights: Flights,
-    pub(crate) watch: Mutex<Option<Box<dyn Watch>>>,
+    pub(crate) watch: Mutex<Option<Arc<dyn Watch>>>,
     pub(crate) noticed: crate::coherence::Noticed,
     pub(crate) holder: RwLock<Option<Box<dyn Holder>>>,
     /// Counts beginnings and ends of changes of any file here.

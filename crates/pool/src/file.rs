@@ -107,7 +107,7 @@ impl Dataset {
     ) -> Result<(Entry, Arc<OpenFile>)> {
         self.writable("create")?;
         let dir = self.directory(parent)?;
-        let (entry, node, existed) = {
+        let (entry, node) = {
             let _changing = self.begin(&[&dir]);
             self.verify_before(&dir)?;
             let created = self.origin.create(&*dir, name, perm, how.exclusive, caller);
@@ -117,25 +117,29 @@ impl Dataset {
                 self.doubt_name(&dir, name);
                 let identity = self.identify(&created.stat)?;
                 let node = self.intern(&created.stat, || identity, &dir, name, 1);
-                (None, node, true)
+                (None, node)
             } else {
                 let (entry, node) = self.adopt(&dir, name, &created.stat)?;
-                (Some(entry), node, false)
+                (Some(entry), node)
             }
         };
         let ino = node.id.ino;
+        // The reference is the asker's only if he gets an answer.
         let file = self.opened_file(node).inspect_err(|_| self.forget(ino, 1))?;
-        if existed && how.truncate {
-            self.set_attr(ino, &SetAttr { size: Some(0), ..SetAttr::default() })?;
-        }
         let entry = match entry {
             Some(entry) => entry,
-            None => {
-                let now = self.revalidate(&file.node)?;
-                Entry { stat: now.stat, entry_ttl: now.ttl, attr_ttl: now.ttl }
-            }
+            None => self.created_before(&file, how).inspect_err(|_| self.forget(ino, 1))?,
         };
         Ok((entry, file))
+    }
+
+    /// What was to be created was there.
+    fn created_before(&self, file: &OpenFile, how: CreateHow) -> Result<Entry> {
+        let now = match how.truncate {
+            true => self.set_attr(file.ino(), &SetAttr { size: Some(0), ..SetAttr::default() })?,
+            false => self.revalidate(&file.node)?,
+        };
+        Ok(Entry { stat: now.stat, entry_ttl: now.ttl, attr_ttl: now.ttl })
     }
 
     fn opened_file(self: &Arc<Self>, node: Arc<Znode>) -> Result<Arc<OpenFile>> {

@@ -190,12 +190,18 @@ impl Pool {
             // A panic was reported by the panic hook already.
             let _ = thread.join();
         }
+        self.end_datasets();
+        self.shared.workers.stop();
+        self.checkpoint();
+    }
+
+    /// Nobody is told of anything any more. A watch must not be left to the last who holds a dataset:
+    /// that may be the watch's own thread, which cannot wait for itself.
+    fn end_datasets(&self) {
         for dataset in self.datasets() {
             dataset.stop_watch();
             dataset.clear_holder();
         }
-        self.shared.workers.stop();
-        self.checkpoint();
     }
 
     fn checkpoint(&self) {
@@ -253,6 +259,7 @@ impl Drop for Pool {
         if let Some(thread) = housekeeping.filter(|t| t.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
         }
+        self.end_datasets();
         self.shared.workers.stop();
         self.checkpoint();
     }

@@ -315,6 +315,58 @@ fn old_and_new_are_never_mixed() {
     }
 }
 
+/// While the workers have no room an event waits, and is looked into later.
+#[test]
+fn a_full_queue_loses_no_notice() {
+    use arcwell_base::table::Tunables;
+    use arcwell_pool::Class;
+    let bed = Plan::new(Coherence::Notify).bed();
+    fs::write(bed.origin("f"), "old").unwrap();
+    come_of_age();
+    let file = bed.open("f");
+    assert_eq!(all_of(&file), b"old");
+    bed.pool.tunables().set("pool.workers_max", "1", true).unwrap();
+    bed.pool.tunables().set("pool.queue_max", "4", true).unwrap();
+    let (release, gate) = std::sync::mpsc::channel::<()>();
+    let hang = move || {
+        let _ = gate.recv();
+        Ok(())
+    };
+    bed.pool.workers().run(Class::Change, hang, |_| ());
+    until("it hangs", || bed.pool.workers().load().running == 1);
+    for _ in 0..5 {
+        bed.pool.workers().run(Class::Query, || Ok(()), |_| ());
+    }
+    fs::write(bed.origin("f"), "newer").unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    drop(release);
+    until("what was noticed", || all_of(&file) == b"newer");
+    drop(file);
+    bed.finish();
+}
+
+/// Whoever lets the dataset go last, and whenever.
+#[test]
+fn a_pool_may_be_dropped_while_it_is_told_of_changes() {
+    for round in 0..30u64 {
+        let bed = Plan::new(Coherence::Notify).bed();
+        let home = bed.home.clone();
+        fs::write(home.path().join("f"), "1").unwrap();
+        assert_eq!(bed.contents("f"), b"1");
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    fs::write(home.path().join("f"), "2").unwrap();
+                }
+            });
+            std::thread::sleep(std::time::Duration::from_millis(round % 7));
+            drop(bed);
+            is_over.store(true, Ordering::Relaxed);
+        });
+    }
+}
+
 fn read_one_letter(bed: &bed::Bed) {
     let Ok(Some(stat)) = bed.find("f") else { return };
     let Ok(file) = bed.dataset.open(stat.id.ino, OpenHow::default()) else { return };

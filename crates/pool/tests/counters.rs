@@ -165,3 +165,31 @@ fn prefetch_does_not_outlive_a_change() {
     drop(again);
     bed.finish();
 }
+
+#[test]
+fn what_was_primed_is_there() {
+    let bed = Plan::new(Coherence::Exclusive).cache(16 << 20).bed();
+    std::fs::create_dir_all(bed.origin("d/e")).unwrap();
+    for n in 0..10 {
+        lettered(&bed.origin(&format!("d/f{n}")), 10, 4096);
+        lettered(&bed.origin(&format!("d/e/f{n}")), 1, 100);
+    }
+    std::os::unix::fs::symlink("nowhere", bed.origin("d/link")).unwrap();
+    let cold = bed.dataset.cached("d".as_ref()).unwrap();
+    assert_eq!((cold.files, cold.blocks, cold.blocks_cached), (20, 110, 0));
+    let mut calls = 0;
+    let mut watch = |_| {
+        calls += 1;
+        true
+    };
+    let done = bed.dataset.prime("d".as_ref(), &mut watch).unwrap();
+    assert_eq!((done.files_done, done.files_total), (20, 20));
+    assert_eq!((done.bytes_done, done.bytes_total), (10 * 40_960 + 1000, 10 * 40_960 + 1000));
+    assert!(calls > 20);
+    let asked = bed.asked("origin.operations");
+    let warm = bed.dataset.cached("d".as_ref()).unwrap();
+    assert_eq!((warm.blocks_cached, warm.bytes_cached), (110, done.bytes_done));
+    assert_eq!(bed.asked("origin.operations"), asked);
+    assert!(bed.dataset.prime("absent".as_ref(), &mut |_| true).is_err());
+    bed.finish();
+}

@@ -94,6 +94,12 @@ impl Plan {
         self.over(Arc::new(tempfile::tempdir().unwrap()))
     }
 
+    /// Over a directory in memory, where there is one: for trees of many files.
+    pub fn roomy_bed(self) -> Bed {
+        let home = TempDir::new_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        self.over(Arc::new(home.unwrap()))
+    }
+
     pub fn over(self, home: Arc<TempDir>) -> Bed {
         let options = DirOptions { descriptors_max: self.descriptors_max };
         let origin = Arc::new(DirOrigin::open(home.path(), options).unwrap());
