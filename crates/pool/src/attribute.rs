@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
 
 use arcwell_base::origin::{FileType, SetAttr, Stat};
 use arcwell_base::{Error, Result};
@@ -39,7 +38,7 @@ impl Dataset {
     /// # Errors
     /// The origin's; ESTALE for a number that nobody was given or a file that was replaced.
     pub fn stat(&self, ino: u64) -> Result<Attributes> {
-        let node = self.node(ino)?;
+        let node = self.visit_node(ino)?;
         self.revalidate(&node)
     }
 
@@ -49,11 +48,11 @@ impl Dataset {
     /// The origin's; EROFS on a read-only dataset.
     pub fn set_attr(&self, ino: u64, change: &SetAttr) -> Result<Attributes> {
         self.writable("change attributes")?;
-        let node = self.node(ino)?;
+        let node = self.visit_node(ino)?;
         let _changing = self.begin(&[&node]);
         self.verify_before(&node)?;
         let size_before = node.identity().version.size;
-        let stat = match self.origin.set_attr(&*node, change) {
+        let stat = match self.origin.set_attr(&**node, change) {
             Ok(stat) => stat,
             Err(error) => {
                 // Some of it may have happened.
@@ -114,14 +113,14 @@ impl Dataset {
     /// # Errors
     /// The origin's; EINVAL for anything but a link.
     pub fn read_link(&self, ino: u64) -> Result<Vec<u8>> {
-        let node = self.node(ino)?;
+        let node = self.visit_node(ino)?;
         if node.kind != FileType::Symlink {
             return Err(Error::new("read link", Errno::INVAL));
         }
         self.refresh(&node)?;
         let sequence = node.sequence();
         let key = metadata::link_key(node.identity().object);
-        let target = self.origin.read_link(&*node)?;
+        let target = self.origin.read_link(&**node)?;
         let bytes = target.as_os_str().as_bytes();
         self.keep_metadata(&node, key, bytes, sequence);
         Ok(bytes.to_vec())
@@ -147,11 +146,11 @@ impl Dataset {
     /// # Errors
     /// ENODATA when there is none; else the origin's.
     pub fn xattr(&self, ino: u64, name: &OsStr) -> Result<Vec<u8>> {
-        let node = self.node(ino)?;
+        let node = self.visit_node(ino)?;
         self.refresh(&node)?;
         let sequence = node.sequence();
         let key = metadata::xattr_key(node.identity().object, name);
-        match self.origin.get_xattr(&*node, name) {
+        match self.origin.get_xattr(&**node, name) {
             Ok(value) => {
                 self.keep_metadata(&node, key, &metadata::encode_xattr(name, Some(&value)), sequence);
                 Ok(value)
@@ -184,11 +183,11 @@ impl Dataset {
     /// # Errors
     /// The origin's.
     pub fn xattr_list(&self, ino: u64) -> Result<Vec<u8>> {
-        let node = self.node(ino)?;
+        let node = self.visit_node(ino)?;
         self.refresh(&node)?;
         let sequence = node.sequence();
         let key = metadata::xattr_names_key(node.identity().object);
-        let names = self.origin.list_xattr(&*node)?;
+        let names = self.origin.list_xattr(&**node)?;
         self.keep_metadata(&node, key, &names, sequence);
         Ok(names)
     }
@@ -216,7 +215,7 @@ impl Dataset {
         change: impl FnOnce(&Znode) -> Result<Stat>,
     ) -> Result<()> {
         self.writable("change extended attribute")?;
-        let node = self.node(ino)?;
+        let node = self.visit_node(ino)?;
         let _changing = self.begin(&[&node]);
         self.verify_before(&node)?;
         let changed = change(&node);
@@ -241,8 +240,8 @@ impl Dataset {
     /// # Errors
     /// The origin's.
     pub fn sync_node(&self, ino: u64, data_only: bool) -> Result<()> {
-        let node: Arc<Znode> = self.node(ino)?;
-        self.origin.sync(&*node, data_only)
+        let node = self.visit_node(ino)?;
+        self.origin.sync(&**node, data_only)
     }
 }
 

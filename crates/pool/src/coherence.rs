@@ -58,26 +58,6 @@ impl Noticed {
     }
 }
 
-/// A znode that is held for the time of a look at it.
-struct Visited<'a> {
-    dataset: &'a Dataset,
-    node: Arc<Znode>,
-}
-
-impl std::ops::Deref for Visited<'_> {
-    type Target = Arc<Znode>;
-
-    fn deref(&self) -> &Arc<Znode> {
-        &self.node
-    }
-}
-
-impl Drop for Visited<'_> {
-    fn drop(&mut self) {
-        self.dataset.closed(&self.node);
-    }
-}
-
 /// What attributes that the origin showed have told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Observed {
@@ -369,18 +349,9 @@ impl Dataset {
     }
 
     fn look_into_node(&self, id: FileId) {
-        if let Some(node) = self.visit_node(id) {
+        if let Some(node) = self.visit_file(id) {
             self.compare(&node);
         }
-    }
-
-    /// A znode that nobody may let go meanwhile: a second one of the same file would not know of what
-    /// is done under this one.
-    fn visit_node(&self, id: FileId) -> Option<Visited<'_>> {
-        let node = self.znodes.find_and_hold(id.ino)?;
-        self.shared.stats.znodes_open.add(1);
-        let visited = Visited { dataset: self, node };
-        (visited.node.id == id).then_some(visited)
     }
 
     /// Compares with the origin, between changes of ours. Whether it is what we expect.
@@ -399,7 +370,7 @@ impl Dataset {
     }
 
     fn look_into_name(&self, dir: FileId, name: &OsStr) {
-        let Some(dir) = self.visit_node(dir) else {
+        let Some(dir) = self.visit_file(dir) else {
             return;
         };
         let key = metadata::name_key(dir.identity().object, name);
@@ -410,7 +381,7 @@ impl Dataset {
             // Its block was evicted, or went with what the directory was: the file may be known still.
             Some(Named::Absent) | None => self.origin.lookup(&**dir, name).ok().map(|stat| stat.id),
         };
-        let is_child_expected = child.is_none_or(|id| match self.visit_node(id) {
+        let is_child_expected = child.is_none_or(|id| match self.visit_file(id) {
             Some(child) => self.compare(&child),
             None => {
                 // Nobody holds it: what is kept of it is looked at again when somebody asks.

@@ -31,6 +31,28 @@ use crate::workers::Workers;
 use crate::znode::table::{Inserted, ZnodeTable};
 use crate::znode::{Link, ObjectIdentity, ZNODE_BYTES, Znode};
 
+/// A znode held as if it were open, for as long as an operation on it may wait. The asker may give up
+/// and let it go meanwhile; were it found again as a second znode of the same file, that one would not
+/// know of what is done under this one.
+pub(crate) struct Visited<'a> {
+    dataset: &'a Dataset,
+    node: Arc<Znode>,
+}
+
+impl std::ops::Deref for Visited<'_> {
+    type Target = Arc<Znode>;
+
+    fn deref(&self) -> &Arc<Znode> {
+        &self.node
+    }
+}
+
+impl Drop for Visited<'_> {
+    fn drop(&mut self) {
+        self.dataset.let_go(&self.node);
+    }
+}
+
 /// How long the kernel may believe what cannot change behind our back.
 const FOREVER: Duration = Duration::from_secs(86_400);
 
@@ -252,6 +274,22 @@ impl Dataset {
     /// The znode of `ino`, or ESTALE: a number that nobody was given.
     pub(crate) fn node(&self, ino: u64) -> Result<Arc<Znode>> {
         self.znodes.find(ino).ok_or_else(|| Error::new("find znode", Cause::Stale))
+    }
+
+    /// The same for whoever may wait meanwhile: see [`Visited`].
+    pub(crate) fn visit_node(&self, ino: u64) -> Result<Visited<'_>> {
+        let node = self.znodes.find_and_hold(ino).ok_or_else(|| Error::new("find znode", Cause::Stale))?;
+        Ok(Visited { dataset: self, node })
+    }
+
+    /// The same of a file that may have no znode.
+    pub(crate) fn visit_file(&self, id: FileId) -> Option<Visited<'_>> {
+        self.visit_node(id.ino).ok().filter(|node| node.id == id)
+    }
+
+    pub(crate) fn visit_directory(&self, ino: u64) -> Result<Visited<'_>> {
+        let node = self.visit_node(ino)?;
+        if node.is_directory() { Ok(node) } else { Err(Error::new("find directory", Errno::NOTDIR)) }
     }
 
     pub(crate) fn directory(&self, ino: u64) -> Result<Arc<Znode>> {

@@ -77,7 +77,7 @@ impl Dataset {
         if how.write || how.truncate {
             self.writable("open")?;
         }
-        let node = self.node(ino)?;
+        let node = self.visit_node(ino)?;
         if node.is_directory() {
             return Err(Error::new("open", Errno::ISDIR));
         }
@@ -85,8 +85,8 @@ impl Dataset {
             self.revalidate(&node)?;
         }
         let access = if how.write { Access::Write } else { Access::Read };
-        self.origin.open(&*node, access)?;
-        let file = self.opened_file(node)?;
+        self.origin.open(&**node, access)?;
+        let file = self.opened_file(Arc::clone(&node))?;
         if how.truncate {
             self.set_attr(ino, &SetAttr { size: Some(0), ..SetAttr::default() })?;
         }
@@ -106,11 +106,11 @@ impl Dataset {
         caller: Caller,
     ) -> Result<(Entry, Arc<OpenFile>)> {
         self.writable("create")?;
-        let dir = self.directory(parent)?;
+        let dir = self.visit_directory(parent)?;
         let (entry, node) = {
             let _changing = self.begin(&[&dir]);
             self.verify_before(&dir)?;
-            let created = self.origin.create(&*dir, name, perm, how.exclusive, caller);
+            let created = self.origin.create(&**dir, name, perm, how.exclusive, caller);
             let created = created.inspect_err(|_| self.doubt_name(&dir, name))?;
             if created.existed {
                 // Somebody else made it since it was looked up.

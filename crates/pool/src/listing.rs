@@ -167,6 +167,11 @@ impl Dataset {
 
     pub(crate) fn closed(&self, node: &Znode) {
         self.shared.stats.znodes_open.sub(1);
+        self.let_go(node);
+    }
+
+    /// Ends a hold that kept a znode as if it were open.
+    pub(crate) fn let_go(&self, node: &Znode) {
         let opens: &AtomicU32 = &node.opens;
         if opens.fetch_sub(1, Ordering::Relaxed) == 1
             && node.id != self.root.id

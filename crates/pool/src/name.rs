@@ -13,7 +13,7 @@ use arcwell_base::{Cause, Error, Result};
 use rustix::io::Errno;
 
 use crate::attribute::ACL_XATTRS;
-use crate::dataset::{Dataset, Entry, Looked};
+use crate::dataset::{Dataset, Entry, Looked, Visited};
 use crate::metadata::{self, Named};
 use crate::znode::Znode;
 
@@ -23,7 +23,7 @@ const RETRIES: usize = 8;
 impl Dataset {
     /// Looks a name up in the cache. See [`Dataset::lookup`].
     pub fn cached_lookup(&self, parent: u64, name: &OsStr) -> Option<Result<Looked>> {
-        let dir = match self.check_name(name, parent) {
+        let dir = match self.check_name(name).and_then(|()| self.directory(parent)) {
             Ok(dir) => dir,
             Err(error) => return Some(Err(error)),
         };
@@ -48,14 +48,14 @@ impl Dataset {
     /// # Errors
     /// The origin's, but for ENOENT, which is an answer; ESTALE when the parent is not known.
     pub fn lookup(&self, parent: u64, name: &OsStr) -> Result<Looked> {
-        let dir = self.check_name(name, parent)?;
+        let dir = self.visit_named(parent, name)?;
         self.watch_directory(&dir);
         self.refresh(&dir)?;
         for _ in 0..RETRIES {
             let (sequence, changes) = (dir.sequence(), self.changes.load(Ordering::Acquire));
             let object = dir.identity().object;
             let key = metadata::name_key(object, name);
-            let stat = match self.origin.lookup(&*dir, name) {
+            let stat = match self.origin.lookup(&**dir, name) {
                 Ok(stat) => stat,
                 Err(error) if error.is_absence() => {
                     self.keep_metadata(&dir, key, &metadata::encode_name(name, Named::Absent), sequence);
@@ -96,11 +96,16 @@ impl Dataset {
         })
     }
 
-    fn check_name(&self, name: &OsStr, parent: u64) -> Result<Arc<Znode>> {
+    fn visit_named(&self, parent: u64, name: &OsStr) -> Result<Visited<'_>> {
+        self.check_name(name)?;
+        self.visit_directory(parent)
+    }
+
+    fn check_name(&self, name: &OsStr) -> Result<()> {
         if name.len() > self.info.name_max as usize {
             return Err(Error::new("look at a name", Errno::NAMETOOLONG));
         }
-        self.directory(parent)
+        Ok(())
     }
 
     /// Creates anything but an open file.
@@ -116,10 +121,10 @@ impl Dataset {
         caller: Caller,
     ) -> Result<Entry> {
         self.writable("create")?;
-        let dir = self.check_name(name, parent)?;
+        let dir = self.visit_named(parent, name)?;
         let _changing = self.begin(&[&dir]);
         self.verify_before(&dir)?;
-        let made = self.origin.make(&*dir, name, node, perm, caller);
+        let made = self.origin.make(&**dir, name, node, perm, caller);
         let stat = made.inspect_err(|_| self.doubt_name(&dir, name))?;
         self.adopt(&dir, name, &stat).map(|(entry, _)| entry)
     }
@@ -143,12 +148,12 @@ impl Dataset {
     /// The origin's; EROFS on a read-only dataset.
     pub fn link(&self, ino: u64, parent: u64, name: &OsStr) -> Result<Entry> {
         self.writable("link")?;
-        let dir = self.check_name(name, parent)?;
-        let node = self.node(ino)?;
+        let dir = self.visit_named(parent, name)?;
+        let node = self.visit_node(ino)?;
         let _changing = self.begin(&[&dir, &node]);
         self.verify_before(&dir)?;
         self.verify_before(&node)?;
-        let linked = self.origin.link(&*node, &*dir, name);
+        let linked = self.origin.link(&**node, &**dir, name);
         let stat = linked.inspect_err(|_| self.doubt_name(&dir, name))?;
         self.intern(&stat, || node.identity(), &dir, name, 1);
         node.unkeep();
@@ -178,35 +183,33 @@ impl Dataset {
 
     fn remove(&self, parent: u64, name: &OsStr, remove: impl FnOnce(&Znode) -> Result<()>) -> Result<()> {
         self.writable("remove")?;
-        let dir = self.check_name(name, parent)?;
+        let dir = self.visit_named(parent, name)?;
         let absent = || Error::new("remove", Errno::NOENT);
         for _ in 0..RETRIES {
             let victim = self.named(&dir, name)?.ok_or_else(absent)?;
-            let victim_node = self.node_of(victim);
-            let mut nodes = vec![&dir];
-            nodes.extend(&victim_node);
+            let visited = self.visit_file(victim);
+            let victim_node = visited.as_deref();
+            let mut nodes: Vec<&Arc<Znode>> = vec![&dir];
+            nodes.extend(victim_node);
             let _changing = self.begin(&nodes);
             self.verify_before(&dir)?;
             if self.named(&dir, name)? != Some(victim) {
                 // Another file took the name before we had it to ourselves.
                 continue;
             }
-            self.keep_last(victim_node.as_deref());
+            let victim_node = victim_node.map(Arc::as_ref);
+            self.keep_last(victim_node);
             if let Err(error) = remove(&dir) {
                 self.doubt_name(&dir, name);
-                self.doubt_file(victim, victim_node.as_deref());
+                self.doubt_file(victim, victim_node);
                 return Err(error);
             }
-            self.unnamed(&dir, name, victim, victim_node.as_deref());
+            self.unnamed(&dir, name, victim, victim_node);
             self.name_changed(&dir, name, Some(Named::Absent));
             self.settle_by_asking(&dir);
             return Ok(());
         }
         Err(Error::new("remove", Errno::AGAIN))
-    }
-
-    fn node_of(&self, id: FileId) -> Option<Arc<Znode>> {
-        self.znodes.find(id.ino).filter(|node| node.id == id)
     }
 
     /// After a change of one of its names failed or went unanswered.
@@ -269,16 +272,17 @@ impl Dataset {
     /// The origin's; EROFS on a read-only dataset.
     pub fn rename(&self, from: (u64, &OsStr), to: (u64, &OsStr), mode: RenameMode) -> Result<()> {
         self.writable("rename")?;
-        let from_dir = self.check_name(from.1, from.0)?;
-        let to_dir = self.check_name(to.1, to.0)?;
+        let from_dir = self.visit_named(from.0, from.1)?;
+        let to_dir = self.visit_named(to.0, to.1)?;
         let absent = || Error::new("rename", Errno::NOENT);
         for _ in 0..RETRIES {
             let moved = self.named(&from_dir, from.1)?.ok_or_else(absent)?;
             let target = self.named(&to_dir, to.1)?;
-            let (moved_node, target_node) = (self.node_of(moved), target.and_then(|id| self.node_of(id)));
-            let mut nodes = vec![&from_dir, &to_dir];
-            nodes.extend(&moved_node);
-            nodes.extend(&target_node);
+            let (moved_node, target_node) =
+                (self.visit_file(moved), target.and_then(|id| self.visit_file(id)));
+            let mut nodes: Vec<&Arc<Znode>> = vec![&from_dir, &to_dir];
+            nodes.extend(moved_node.as_deref());
+            nodes.extend(target_node.as_deref());
             let _changing = self.begin(&nodes);
             self.verify_before(&from_dir)?;
             if !Arc::ptr_eq(&from_dir, &to_dir) {
@@ -288,8 +292,8 @@ impl Dataset {
                 // Other files took the names before we had them to ourselves.
                 continue;
             }
-            let moved = (moved, moved_node.as_deref());
-            let target = target.map(|id| (id, target_node.as_deref()));
+            let moved = (moved, moved_node.as_deref().map(Arc::as_ref));
+            let target = target.map(|id| (id, target_node.as_deref().map(Arc::as_ref)));
             return self.rename_known((&from_dir, from.1), (&to_dir, to.1), mode, moved, target);
         }
         Err(Error::new("rename", Errno::AGAIN))

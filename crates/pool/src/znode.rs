@@ -9,7 +9,11 @@
 //! `sequence` is odd meanwhile. Who fills the cache from the origin notes the sequence first and may
 //! keep what was read only if it is even and still the same at the end, looked at under the `identity`
 //! lock, under which a change also begins. So a fill is kept before a change begins, whose end then
-//! replaces it, or not at all.
+//! replaces it, or not at all. To notice a foreign change moves the sequence on by two, so that whoever
+//! asked the origin before then neither keeps what he got nor takes the change back.
+//!
+//! **One file, one znode.** Whoever may wait for the origin visits the znode
+//! ([`Visited`](crate::dataset::Visited)): it stays in the table although its asker may have given up.
 //!
 //! Locks, in order: `changing` (several: by inode number, see [`change`]) → `names` or `identity` →
 //! the cache's. The table's shard locks are taken alone.

@@ -252,3 +252,30 @@ fn a_full_origin_takes_what_it_can() {
     drop(file);
     bed.finish();
 }
+
+/// Who asked has given up and let the file go; the change goes on alone. Whoever finds the file again
+/// meanwhile must see its outcome.
+#[test]
+fn a_change_that_outlives_its_asker_is_seen() {
+    for coherence in ALL {
+        let bed = filled(coherence);
+        bed.pool.tunables().set("pool.change_timeout", "20ms", true).unwrap();
+        let ino = bed.ino("d/a");
+        all_of(&bed.open("d/a"));
+        bed.faulty.set_for(&[Operation::SetAttr], Fault::Hang);
+        let (sender, receiver) = mpsc::channel();
+        let dataset = bed.dataset.clone();
+        let cut = move || dataset.set_attr(ino, &SetAttr { size: Some(5000), ..SetAttr::default() });
+        bed.pool.workers().run(Class::Change, cut, move |result| sender.send(result.map(drop)).unwrap());
+        assert_eq!(receiver.recv().unwrap().unwrap_err().errno(), Errno::TIMEDOUT);
+        bed.forget_all();
+        let again = bed.open_to_read("d/a");
+        assert_eq!(again.size(), 16_384);
+        bed.faulty.set(Fault::Pass);
+        bed::until("it is done", || bed.pool.workers().load().running == 0);
+        assert_eq!(again.size(), 5000, "{coherence}");
+        same(&all_of(&again), &fs::read(bed.origin("d/a")).unwrap());
+        drop(again);
+        bed.finish();
+    }
+}
