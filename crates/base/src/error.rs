@@ -106,7 +106,7 @@ impl Error {
             Cause::Stale => Errno::STALE,
             Cause::ReadOnly => Errno::ROFS,
             Cause::Busy => Errno::AGAIN,
-                        Cause::Invalid(_) => Errno::INVAL,
+            Cause::Invalid(_) => Errno::INVAL,
             Cause::Stopping | Cause::Other(_) => Errno::IO,
         }
     }

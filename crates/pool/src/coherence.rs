@@ -193,11 +193,14 @@ impl Dataset {
         }
         self.lost_touch(node);
         self.keep_dnode(node, stat, Observed::Foreign.continued(sequence));
+        // Again: a page may have been gathered from the old dnode meanwhile.
+        self.changed_below_parents(node);
         Ok(Observed::Foreign)
     }
 
     /// What follows from a foreign change.
     fn lost_touch(&self, node: &Znode) {
+        self.changed_below_parents(node);
         node.has_data.store(false, Ordering::Relaxed);
         node.streams.lock().take();
         self.shared.stats.foreign_changes.add(1);
@@ -238,6 +241,7 @@ impl Dataset {
         };
         let key = metadata::dnode_key(self.object, node.id.ino);
         self.replace_metadata(key, &Dnode::new(stat, &identity).encode());
+        self.changed_below_parents(node);
         if node.has_data.load(Ordering::Relaxed) {
             self.remember(node, &identity);
         }
@@ -248,6 +252,14 @@ impl Dataset {
     pub(crate) fn doubt(&self, node: &Znode) {
         node.identity.lock().checked = 0;
         self.shared.cache.remove(metadata::dnode_key(self.object, node.id.ino));
+        self.changed_below_parents(node);
+    }
+
+    /// After a file's attributes changed: the pages that show them are no longer true.
+    fn changed_below_parents(&self, node: &Znode) {
+        for parent in node.parents() {
+            self.drop_pages(&parent);
+        }
     }
 
     /// Asks the origin what a change of ours resulted in.

@@ -28,8 +28,9 @@ use crate::object::Objects;
 use crate::property::{Coherence, Properties};
 use crate::tunable::{PoolStats, PoolTunables};
 use crate::workers::Workers;
+use crate::znode::page::Account;
 use crate::znode::table::{Inserted, ZnodeTable};
-use crate::znode::{Link, ObjectIdentity, ZNODE_BYTES, Znode};
+use crate::znode::{Link, ObjectIdentity, Znode};
 
 /// A znode held as if it were open, for as long as an operation on it may wait. The asker may give up
 /// and let it go meanwhile; were it found again as a second znode of the same file, that one would not
@@ -123,6 +124,13 @@ pub(crate) struct Shared {
     pub(crate) identities: Arc<dyn IdentityStore>,
 }
 
+impl Shared {
+    /// Bytes that znodes may take.
+    pub(crate) fn znode_share(&self) -> u64 {
+        self.cache.tunables().size_max() / 100 * self.tunables.znode_percent()
+    }
+}
+
 /// One origin behind the cache. See the module's doc.
 pub struct Dataset {
     pub(crate) name: String,
@@ -134,6 +142,7 @@ pub struct Dataset {
     pub(crate) properties: Properties,
     pub(crate) shared: Shared,
     pub(crate) root: Arc<Znode>,
+    pub(crate) account: Arc<Account>,
     pub(crate) znodes: ZnodeTable,
     pub(crate) flights: Flights,
     pub(crate) watch: Mutex<Option<Arc<dyn Watch>>>,
@@ -173,7 +182,8 @@ impl Dataset {
             is_young: properties.coherence != Coherence::Exclusive && is_young(&stat, &info),
             has_other_names: false,
         };
-        let root = Znode::new(stat.id, stat.kind, identity, None);
+        let account = Arc::new(Account { cache: shared.cache.clone(), stats: shared.stats.clone() });
+        let root = Znode::new(stat.id, stat.kind, identity, None, &account);
         let znodes = ZnodeTable::new();
         let (root, _) = znodes.find_or_insert(stat.id.ino, stat.id.generation, 1, || root);
         let dataset = Dataset {
@@ -185,6 +195,7 @@ impl Dataset {
             properties,
             shared,
             root,
+            account,
             znodes,
             flights: Flights::default(),
             watch: Mutex::new(None),
@@ -238,10 +249,11 @@ impl Dataset {
         drop(before);
     }
 
-    /// Ends what was set up by [`Dataset::set_holder`].
+    /// Ends what was set up by [`Dataset::set_holder`]: nobody holds anything any more.
     pub fn clear_holder(&self) {
         let before = self.holder.write().take();
         drop(before);
+        self.znodes.forget_all(self.root.id.ino).iter().for_each(|node| self.retire(node));
     }
 
     /// Space and names of the origin. Asks it.
@@ -255,7 +267,7 @@ impl Dataset {
             return;
         }
         if let Some(node) = self.znodes.forget(ino, count) {
-            self.retire(node);
+            self.retire(&node);
         }
     }
 
@@ -316,34 +328,20 @@ impl Dataset {
         }
         let link = || Link { parent: Arc::clone(parent), name: name.into() };
         let (node, inserted) = self.znodes.find_or_insert(id.ino, id.generation, lookups, || {
-            Znode::new(id, seen.kind, identity(), Some(link()))
+            Znode::new(id, seen.kind, identity(), Some(link()), &self.account)
         });
         match inserted {
             Inserted::No => node.add_link(parent, name),
-            Inserted::New => self.charge(),
-            Inserted::Replaced(old) => {
-                self.charge();
-                self.retire(old);
-            }
+            Inserted::New => {}
+            Inserted::Replaced(old) => self.retire(&old),
         }
         node
     }
 
-    fn charge(&self) {
-        let bytes = node_bytes();
-        self.shared.cache.charge(bytes);
-        self.shared.stats.znodes.add(1);
-        self.shared.stats.znode_bytes.add(bytes);
-    }
-
     /// Lets a znode go that left the table.
-    pub(crate) fn retire(&self, node: Arc<Znode>) {
-        let bytes = node_bytes();
-        self.shared.cache.discharge(bytes);
-        self.shared.stats.znodes.sub(1);
-        self.shared.stats.znode_bytes.sub(bytes);
+    pub(crate) fn retire(&self, node: &Znode) {
         if !node.has_link() {
-            self.drop_blocks(&node);
+            self.drop_blocks(node);
         }
     }
 
@@ -475,11 +473,6 @@ fn milliseconds(clock: &dyn Clock) -> u64 {
 
 /// Blocks of a removed file that are dropped at once; more are left to grow old.
 const DROP_MAX: u64 = 65_536;
-
-fn node_bytes() -> u64 {
-    // Names change length while a znode lives: a fixed share for the name keeps charge and discharge equal.
-    ZNODE_BYTES + 32
-}
 
 /// Whether a version is so recent that a further change could hide behind the same timestamps.
 pub(crate) fn is_young(stat: &Stat, info: &OriginInfo) -> bool {

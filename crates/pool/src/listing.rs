@@ -6,18 +6,21 @@
 //! keep theirs.
 
 use std::ffi::OsStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use arcwell_arc::{Admit, Asked, Keep};
+use arcwell_arc::{Admit, Asked, Keep, Pin};
 use arcwell_base::origin::FileType;
 use arcwell_base::{Kind, Result};
 use parking_lot::Mutex;
 
 use crate::dataset::{Dataset, Entry};
-use crate::metadata;
+use crate::metadata::{self, Dnode, ListedEntry};
 use crate::slice::Piece;
 use crate::znode::Znode;
+use crate::znode::page::{Page, Place};
+use crate::znode::table::Referred;
 
 /// A directory that is open.
 pub struct OpenDir {
@@ -41,12 +44,17 @@ struct Snapshot {
     /// The directory's sequence when it was taken: entries are given with attributes only while it
     /// stands, as a name may since have become another file's.
     sequence: u64,
+    dir: Arc<Znode>,
+    /// For each part, once somebody asked for attributes: the page that has them, if there is one.
+    pages: Box<[OnceLock<Option<Arc<Page>>>]>,
 }
 
 /// Entries from some offset on.
 pub struct Entries {
     snapshot: Arc<Snapshot>,
     offset: u64,
+    /// How long the names may be believed; `None`: attributes are not given with them.
+    entry_ttl: Option<Duration>,
 }
 
 impl std::fmt::Debug for Entries {
@@ -66,10 +74,17 @@ pub struct DirItem<'a> {
     pub kind: Option<FileType>,
     /// The offset behind it.
     pub next: u64,
+    /// Its part of the listing, and its place there; none for `.` and `..`.
+    place: Option<(u32, Place)>,
 }
 
-/// Offsets: high bits the part + 1, low bits the byte within it; 1 and 2 are behind `.` and `..`.
-const PART_SHIFT: u32 = 24;
+/// Offsets: 0 and 1 are `.` and `..`; else the part + 1, the number of the entry in it, the byte where it
+/// begins. An offset of 2 is the first entry's.
+const PART_SHIFT: u32 = 32;
+const NUMBER_SHIFT: u32 = 16;
+const FIRST: u64 = 1 << PART_SHIFT | LISTING_HEADER as u64;
+/// Bytes before the first entry of part 0.
+const LISTING_HEADER: u16 = 4;
 
 impl Entries {
     /// The entries in order, `.` and `..` first.
@@ -85,27 +100,43 @@ impl Entries {
 
 impl Snapshot {
     fn item(&self, offset: u64) -> Option<DirItem<'_>> {
-        let dots = Some(FileType::Directory);
-        match offset {
-            0 => return Some(DirItem { name: OsStr::new("."), ino: self.own_ino, kind: dots, next: 1 }),
-            1 => return Some(DirItem { name: OsStr::new(".."), ino: self.parent_ino, kind: dots, next: 2 }),
-            _ => {}
-        }
-        let (mut part, mut at) = match offset {
-            2 => (0, 4),
-            _ => {
-                ((offset >> PART_SHIFT).checked_sub(1)? as usize, (offset & ((1 << PART_SHIFT) - 1)) as usize)
-            }
+        let dots = |name, ino, next| {
+            let kind = Some(FileType::Directory);
+            Some(DirItem { name: OsStr::new(name), ino, kind, next, place: None })
         };
+        let offset = match offset {
+            0 => return dots(".", self.own_ino, 1),
+            1 => return dots("..", self.parent_ino, 2),
+            2 => FIRST,
+            further => further,
+        };
+        let mut part = (offset >> PART_SHIFT).checked_sub(1)? as u32;
+        let mut at = Place { number: (offset >> NUMBER_SHIFT) as u16, byte: offset as u16 };
         loop {
-            let bytes = self.parts.get(part)?.bytes();
-            if at < bytes.len() {
-                let (entry, behind) = metadata::split_entry(&bytes[at..])?;
-                let next = ((part as u64 + 1) << PART_SHIFT) | (bytes.len() - behind.len()) as u64;
-                return Some(DirItem { name: entry.name, ino: entry.ino, kind: entry.kind, next });
+            let bytes = self.parts.get(part as usize)?.bytes();
+            if usize::from(at.byte) < bytes.len() {
+                let (entry, behind) = metadata::split_entry(&bytes[usize::from(at.byte)..])?;
+                let byte = (bytes.len() - behind.len()) as u64;
+                let next =
+                    (u64::from(part) + 1) << PART_SHIFT | (u64::from(at.number) + 1) << NUMBER_SHIFT | byte;
+                let place = Some((part, at));
+                return Some(DirItem { name: entry.name, ino: entry.ino, kind: entry.kind, next, place });
             }
-            (part, at) = (part + 1, 0);
+            (part, at) = (part + 1, Place { number: 0, byte: 0 });
         }
+    }
+
+    /// The entries of one part, each with its number.
+    fn entries_of(&self, part: u32) -> impl Iterator<Item = (usize, ListedEntry<'_>)> {
+        let header = if part == 0 { usize::from(LISTING_HEADER) } else { 0 };
+        let bytes = self.parts.get(part as usize).map_or(&[][..], Piece::bytes);
+        let mut rest = bytes.get(header..).unwrap_or_default();
+        let entries = std::iter::from_fn(move || {
+            let (entry, behind) = metadata::split_entry(rest)?;
+            rest = behind;
+            Some(entry)
+        });
+        entries.enumerate()
     }
 }
 
@@ -123,7 +154,8 @@ impl OpenDir {
             *held = Some(Arc::new(snapshot));
         }
         let snapshot = Arc::clone(held.as_ref()?);
-        Some(Ok(Entries { snapshot, offset }))
+        let entry_ttl = self.dataset.listed_ttl(&snapshot);
+        Some(Ok(Entries { snapshot, offset, entry_ttl }))
     }
 
     /// Entries from `offset` on. Offset 0 looks at the directory anew; another one goes on in the
@@ -135,11 +167,14 @@ impl OpenDir {
         if offset != 0
             && let Some(snapshot) = &*self.snapshot.lock()
         {
-            return Ok(Entries { snapshot: Arc::clone(snapshot), offset });
+            let snapshot = Arc::clone(snapshot);
+            let entry_ttl = self.dataset.listed_ttl(&snapshot);
+            return Ok(Entries { snapshot, offset, entry_ttl });
         }
         let snapshot = Arc::new(self.dataset.snapshot(&self.node)?);
         *self.snapshot.lock() = Some(Arc::clone(&snapshot));
-        Ok(Entries { snapshot, offset })
+        let entry_ttl = self.dataset.listed_ttl(&snapshot);
+        Ok(Entries { snapshot, offset, entry_ttl })
     }
 }
 
@@ -177,32 +212,110 @@ impl Dataset {
             && node.id != self.root.id
             && let Some(node) = self.znodes.release(node.id.ino)
         {
-            self.retire(node);
+            self.retire(&node);
         }
     }
 
     /// Attributes of an entry, if they are cached and the listing is still true; the asker then holds
     /// one reference.
-    pub fn cached_entry(&self, dir: &OpenDir, item: &DirItem<'_>) -> Option<Entry> {
-        let snapshot_sequence = dir.snapshot.lock().as_ref()?.sequence;
-        let node = &dir.node;
-        let identity = node.identity();
-        if node.sequence() != snapshot_sequence || !self.is_fresh(node, &identity) {
+    pub fn cached_entry(&self, entries: &Entries, item: &DirItem<'_>) -> Option<Entry> {
+        let snapshot = &entries.snapshot;
+        let dir = &snapshot.dir;
+        let entry_ttl = entries.entry_ttl?;
+        let (part, place) = item.place?;
+        if dir.sequence() != snapshot.sequence {
             return None;
         }
-        let pin = self.shared.cache.lookup(
-            metadata::dnode_key(self.object, item.ino),
-            Kind::Metadata,
-            Asked::Demand,
-        )?;
-        let dnode = metadata::Dnode::decode(&pin).filter(|dnode| dnode.stat.id.ino == item.ino)?;
-        let attr_ttl = self.ttl(dnode.checked, self.is_told_below(node, &dnode));
-        if attr_ttl.is_zero() || dnode.stat.nlink == 0 {
+        let page = snapshot.pages.get(part as usize)?.get_or_init(|| self.page(snapshot, part)).as_ref()?;
+        let dnode = page.dnode(place).filter(|dnode| dnode.stat.id.ino == item.ino && page.is_true())?;
+        let attr_ttl = self.ttl(dnode.checked, self.is_told_below(dir, &dnode));
+        if attr_ttl.is_zero() || dnode.stat.id == self.root.id {
             return None;
         }
-        self.intern(&dnode.stat, || dnode.identity(), node, item.name, 1);
-        let entry_ttl = self.entry_ttl(node, identity.checked);
+        match self.znodes.refer(item.ino, dnode.stat.id.generation, page, place)? {
+            Referred::Known(node) => node.add_link(dir, item.name),
+            Referred::Listed => {}
+        }
         Some(Entry { stat: dnode.stat, entry_ttl, attr_ttl })
+    }
+
+    /// How long names of a listing may be believed, if attributes may be given with them at all.
+    fn listed_ttl(&self, snapshot: &Snapshot) -> Option<Duration> {
+        let dir = &snapshot.dir;
+        let identity = dir.identity();
+        // Beyond their share no further references are given on the mere chance that somebody asks.
+        let has_room = self.shared.stats.znode_bytes.value() < self.shared.znode_share();
+        let is_true = has_room && dir.sequence() == snapshot.sequence && self.is_fresh(dir, &identity);
+        is_true.then(|| self.entry_ttl(dir, identity.checked))
+    }
+
+    /// The attributes of one part of a listing: from the cache, else gathered from dnodes there.
+    fn page(&self, snapshot: &Snapshot, part: u32) -> Option<Arc<Page>> {
+        let dir = &snapshot.dir;
+        let below = dir.below();
+        let object = dir.identity().object;
+        let stamp = self.shared.cache.peek(metadata::stamp_key(object));
+        let stamp = stamp.and_then(|pin| Some(u64::from_le_bytes(pin.get(..8)?.try_into().ok()?)));
+        let kept = match stamp {
+            Some(_) => self.metadata(metadata::page_key(object, u64::from(part))),
+            None => None,
+        };
+        let is_right = |pin: &Pin| {
+            let header = metadata::page_header(pin);
+            header.is_some_and(|(of, checked)| Some(of) == stamp && !self.entry_ttl(dir, checked).is_zero())
+        };
+        let records = match kept.filter(is_right) {
+            Some(records) => records,
+            None => self.gather_page(snapshot, part, stamp, below)?,
+        };
+        let names = snapshot.parts.get(part as usize)?.clone();
+        let account = Arc::clone(&self.account);
+        Some(Arc::new(Page::new(Arc::clone(dir), names, Piece::Pinned(records), below, account)))
+    }
+
+    /// Makes a page of the dnodes that are cached. `None` when there are none, or something below the
+    /// directory changed meanwhile.
+    fn gather_page(&self, snapshot: &Snapshot, part: u32, stamp: Option<u64>, below: u64) -> Option<Pin> {
+        let dir = &snapshot.dir;
+        let object = dir.identity().object;
+        let stamp_now = stamp.or_else(|| self.shared.objects.next().ok().map(|id| id.0))?;
+        let how = Admit { asked: Asked::Demand, keep: Keep::Cached };
+        let count = snapshot.entries_of(part).count();
+        let key = metadata::page_key(object, u64::from(part));
+        let cache = &self.shared.cache;
+        let known = |entry: &ListedEntry<'_>| {
+            let pin = cache.peek(metadata::dnode_key(self.object, entry.ino))?;
+            let dnode =
+                Dnode::decode(&pin).filter(|dnode| dnode.stat.id.ino == entry.ino && dnode.stat.nlink > 0)?;
+            let is_told = self.is_told_below(dir, &dnode);
+            // A file with a second name may change where this directory does not hear of it.
+            let is_lasting =
+                !metadata::has_other_names(&dnode.stat) && !self.ttl(dnode.checked, is_told).is_zero();
+            is_lasting.then_some((pin, dnode.checked))
+        };
+        let mut page: Option<arcwell_arc::Anon> = None;
+        for (number, entry) in snapshot.entries_of(part) {
+            let Some((pin, checked)) = known(&entry) else { continue };
+            if page.is_none() {
+                let mut new = cache.admit(key, Kind::Metadata, metadata::page_bytes(count), how).ok()?;
+                metadata::begin_page(&mut new, stamp_now);
+                page = Some(new);
+            }
+            metadata::put_record(page.as_mut()?, number, &pin, checked);
+        }
+        let page = page?;
+        if stamp.is_none() {
+            self.replace_metadata(metadata::stamp_key(object), &stamp_now.to_le_bytes());
+        }
+        let _identity = dir.identity.lock();
+        // A change after this drops the stamp; one before it has moved the count.
+        (dir.below() == below).then(|| page.publish())
+    }
+
+    /// Drops what is kept of the attributes of a directory's files.
+    pub(crate) fn drop_pages(&self, dir: &Znode) {
+        let object = dir.changed_below();
+        self.shared.cache.remove(metadata::stamp_key(object));
     }
 
     fn cached_snapshot(&self, node: &Arc<Znode>) -> Option<Snapshot> {
@@ -224,7 +337,8 @@ impl Dataset {
     fn snapshot_of(&self, node: &Arc<Znode>, parts: Vec<Piece>, sequence: u64) -> Snapshot {
         let own_ino = node.id.ino;
         let parent_ino = node.parent().map_or(own_ino, |parent| parent.id.ino);
-        Snapshot { parts, own_ino, parent_ino, sequence }
+        let pages = parts.iter().map(|_| OnceLock::new()).collect();
+        Snapshot { parts, own_ino, parent_ino, sequence, dir: Arc::clone(node), pages }
     }
 
     /// Lists a directory and keeps the listing.
@@ -265,6 +379,7 @@ impl Dataset {
 
     /// Drops a directory's listing from the cache.
     pub(crate) fn drop_listing(&self, dir: &Znode) {
+        self.drop_pages(dir);
         let object = dir.identity().object;
         let cache = &self.shared.cache;
         let first = cache.peek(metadata::listing_key(object, 0));

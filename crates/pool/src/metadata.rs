@@ -13,6 +13,8 @@
 //! | link | the link | 0 | its target |
 //! | xattr | the file | hash of the name | its value, or that there is none |
 //! | xattrs | the file | 0 | the names |
+//! | page | the directory | part | attributes of a listing's part: copies of dnodes |
+//! | stamp | the directory | 0 | which pages are true: those of this stamp |
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -31,6 +33,8 @@ pub(crate) enum Sort {
     Link = 3,
     Xattr = 4,
     XattrNames = 5,
+    Page = 6,
+    Stamp = 7,
 }
 
 const NUMBER_BITS: u32 = 60;
@@ -68,6 +72,16 @@ pub(crate) fn xattr_key(file: ObjectId, name: &OsStr) -> BlockKey {
 /// The key of the names of extended attributes.
 pub(crate) fn xattr_names_key(file: ObjectId) -> BlockKey {
     key(file, Sort::XattrNames, 0)
+}
+
+/// The key of the attributes of one part of a listing.
+pub(crate) fn page_key(directory: ObjectId, part: u64) -> BlockKey {
+    key(directory, Sort::Page, part)
+}
+
+/// The key of the stamp that a directory's pages must have.
+pub(crate) fn stamp_key(directory: ObjectId) -> BlockKey {
+    key(directory, Sort::Stamp, 0)
 }
 
 /// FNV-1a folded through the keys' own mixer: names are short.
@@ -112,7 +126,7 @@ impl Dnode {
 
     pub(crate) fn encode(&self) -> Vec<u8> {
         let s = &self.stat;
-        let mut out = Vec::with_capacity(160);
+        let mut out = Vec::with_capacity(DNODE_BYTES);
         for word in [s.id.ino, s.id.generation, s.size, s.blocks, self.object.0, self.checked] {
             out.extend_from_slice(&word.to_le_bytes());
         }
@@ -144,6 +158,48 @@ impl Dnode {
         let stat = Stat { id, kind, perm, nlink, uid, gid, rdev, size, blocks, blksize, atime, mtime, ctime, btime };
         Some(Dnode { stat, object, record_size, checked, is_young })
     }
+}
+
+/// Bytes of an encoded [`Dnode`].
+const DNODE_BYTES: usize = 124;
+/// Bytes before a page's records: its stamp, and when the oldest record was looked at.
+const PAGE_HEADER: usize = 16;
+
+/// Bytes of a page of `entries` records.
+pub(crate) fn page_bytes(entries: usize) -> usize {
+    PAGE_HEADER + entries * DNODE_BYTES
+}
+
+/// Begins a page: no record is known yet.
+pub(crate) fn begin_page(page: &mut [u8], stamp: u64) {
+    page.fill(0);
+    page[..8].copy_from_slice(&stamp.to_le_bytes());
+    page[8..PAGE_HEADER].copy_from_slice(&u64::MAX.to_le_bytes());
+}
+
+/// Puts a copy of a dnode block, looked at at `checked`, into a page.
+pub(crate) fn put_record(page: &mut [u8], number: usize, dnode: &[u8], checked: u64) {
+    let at = page_bytes(number);
+    page[at..at + DNODE_BYTES].copy_from_slice(dnode);
+    let oldest = page_header(page).map_or(checked, |(_, oldest)| oldest.min(checked));
+    page[8..PAGE_HEADER].copy_from_slice(&oldest.to_le_bytes());
+}
+
+/// A page's stamp, and when its oldest record was looked at.
+pub(crate) fn page_header(page: &[u8]) -> Option<(u64, u64)> {
+    let mut from = Reader(page);
+    Some((from.u64()?, from.u64()?))
+}
+
+/// Records that a page has room for.
+pub(crate) fn page_len(page: &[u8]) -> u64 {
+    (page.len().saturating_sub(PAGE_HEADER) / DNODE_BYTES) as u64
+}
+
+/// A record of a page; `None` when it is not known.
+pub(crate) fn page_record(page: &[u8], number: u16) -> Option<Dnode> {
+    let at = page_bytes(usize::from(number));
+    Dnode::decode(page.get(at..at + DNODE_BYTES)?)
 }
 
 /// Whether a file may be changed through a name other than the one that is known. A directory has one
@@ -361,6 +417,13 @@ mod tests {
             let stat = stat(ino, size, sec, nsec);
             let dnode = Dnode { stat, object: ObjectId(9), record_size: 4096, checked, is_young };
             prop_assert_eq!(Dnode::decode(&dnode.encode()), Some(dnode));
+            prop_assert_eq!(dnode.encode().len(), DNODE_BYTES);
+            let mut page = vec![0xff; page_bytes(3)];
+            begin_page(&mut page, 7);
+            put_record(&mut page, 1, &dnode.encode(), checked);
+            prop_assert_eq!(page_record(&page, 1), Some(dnode));
+            prop_assert_eq!((page_record(&page, 0), page_record(&page, 3)), (None, None));
+            prop_assert_eq!((page_header(&page), page_len(&page)), (Some((7, checked)), 3));
         }
 
         #[test]

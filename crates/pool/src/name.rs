@@ -89,6 +89,8 @@ impl Dataset {
         };
         self.observe(&node, &stat, sequence)?;
         let dir_identity = dir.identity();
+        // The next listing shall gather this one too.
+        self.shared.cache.remove(metadata::stamp_key(dir_identity.object));
         Ok(Entry {
             stat,
             entry_ttl: self.entry_ttl(dir, dir_identity.checked),

@@ -15,7 +15,7 @@ use arcwell_base::table::{BadSetting, Kstats, Sample, Tunables};
 use arcwell_base::{Clock, Error, Result};
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::dataset::{Dataset, PruneCandidate, Shared};
+use crate::dataset::{Dataset, Shared};
 use crate::object::Objects;
 use crate::property::Properties;
 use crate::tunable::{PoolStats, PoolTunables};
@@ -23,7 +23,7 @@ use crate::workers::Workers;
 use crate::znode::ZNODE_BYTES;
 
 /// How often housekeeping looks round.
-const ROUND: Duration = Duration::from_millis(500);
+const ROUND: Duration = Duration::from_millis(100);
 /// Znodes whose holders are asked to let go in one round.
 const PRUNE_MAX: u64 = 50_000;
 
@@ -129,6 +129,7 @@ impl Pool {
         self.shared.cache.refresh_gauges();
         let load = self.shared.workers.load();
         let stats = &self.shared.stats;
+        stats.znodes.set(self.datasets.read().iter().map(|dataset| dataset.znodes()).sum());
         stats.queued.set(load.queued as u64);
         stats.running.set(load.running as u64);
         stats.timeouts.set(load.expired);
@@ -222,29 +223,17 @@ impl Pool {
 
     /// Asks holders to let znodes go when these take more than their share.
     fn prune(&self) {
-        let share = self.shared.cache.tunables().size_max() / 100 * self.shared.tunables.znode_percent();
+        let share = self.shared.znode_share();
         let held = self.shared.stats.znode_bytes.value();
         if held <= share {
             return;
         }
         // A tenth below the limit, so that it is not reached again at once.
-        let excess = (held - share + share / 10) / (ZNODE_BYTES + 32);
+        let excess = (held - share + share / 10) / ZNODE_BYTES;
         let datasets = self.datasets();
         let each = excess.min(PRUNE_MAX) / datasets.len().max(1) as u64 + 1;
         for dataset in datasets {
-            let candidates: Vec<PruneCandidate> = dataset
-                .znodes
-                .prunable(each as usize)
-                .into_iter()
-                .filter_map(|node| {
-                    let link = node.first_link()?;
-                    Some(PruneCandidate {
-                        ino: node.id.ino,
-                        parent: link.parent.id.ino,
-                        name: link.name.into(),
-                    })
-                })
-                .collect();
+            let candidates = dataset.znodes.prunable(each as usize);
             self.shared.stats.prunes.add(candidates.len() as u64);
             dataset.tell_holder(|holder| holder.prune(&candidates));
         }

@@ -19,6 +19,7 @@
 //! the cache's. The table's shard locks are taken alone.
 
 pub(crate) mod change;
+pub(crate) mod page;
 pub(crate) mod table;
 
 use std::ffi::{OsStr, OsString};
@@ -31,6 +32,7 @@ use arcwell_base::origin::{FileId, FileType, Hold, Place, Version};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
+use self::page::Account;
 use crate::stream::Streams;
 
 /// Which object a file is, and what we expect the origin to show of it.
@@ -77,6 +79,9 @@ pub(crate) struct Znode {
     pub(crate) changing: Mutex<()>,
     pub(crate) streams: Mutex<Option<Box<Streams>>>,
     hold: Mutex<Option<Box<dyn Hold>>>,
+    /// Moves with every change of a file in this directory; under the `identity` lock.
+    below: AtomicU64,
+    account: Arc<Account>,
     is_root: bool,
 }
 
@@ -86,11 +91,23 @@ impl std::fmt::Debug for Znode {
     }
 }
 
-/// Memory that one znode takes with its place in the table, without its name.
-pub(crate) const ZNODE_BYTES: u64 = (size_of::<Znode>() + 16 + 40) as u64;
+/// Memory that one znode takes with its place in the table. Names change length while it lives: a fixed
+/// share for them keeps charge and discharge equal.
+pub(crate) const ZNODE_BYTES: u64 = (size_of::<Znode>() + 16 + 40 + 32) as u64;
 
 impl Znode {
-    pub(crate) fn new(id: FileId, kind: FileType, identity: ObjectIdentity, link: Option<Link>) -> Self {
+    pub(crate) fn new(
+        id: FileId,
+        kind: FileType,
+        identity: ObjectIdentity,
+        link: Option<Link>,
+        account: &Arc<Account>,
+    ) -> Self {
+        if link.is_some() {
+            // The root is always there, and nobody's to let go.
+            account.cache.charge(ZNODE_BYTES);
+            account.stats.znode_bytes.add(ZNODE_BYTES);
+        }
         Znode {
             id,
             kind,
@@ -105,7 +122,26 @@ impl Znode {
             changing: Mutex::new(()),
             streams: Mutex::new(None),
             hold: Mutex::new(None),
+            below: AtomicU64::new(0),
+            account: Arc::clone(account),
         }
+    }
+
+    /// A count that moves with every change of a file in this directory.
+    pub(crate) fn below(&self) -> u64 {
+        self.below.load(Ordering::Acquire)
+    }
+
+    /// Takes note that a file in this directory changed, and says which object the directory is.
+    pub(crate) fn changed_below(&self) -> ObjectId {
+        let identity = self.identity.lock();
+        self.below.fetch_add(1, Ordering::AcqRel);
+        identity.object
+    }
+
+    /// The parents by all names that we know.
+    pub(crate) fn parents(&self) -> SmallVec<[Arc<Znode>; 1]> {
+        self.names.lock().iter().map(|link| Arc::clone(&link.parent)).collect()
     }
 
     pub(crate) fn is_directory(&self) -> bool {
@@ -234,6 +270,10 @@ impl Place for Znode {
 impl Drop for Znode {
     /// Lets a long chain of parents go one by one: a tree may be deeper than the stack.
     fn drop(&mut self) {
+        if !self.is_root {
+            self.account.cache.discharge(ZNODE_BYTES);
+            self.account.stats.znode_bytes.sub(ZNODE_BYTES);
+        }
         let mut pending: Vec<Link> = self.names.get_mut().drain(..).collect();
         while let Some(link) = pending.pop() {
             if let Some(mut parent) = Arc::into_inner(link.parent) {
@@ -259,9 +299,14 @@ pub(crate) mod tests {
         }
     }
 
+    pub(crate) fn account() -> Arc<Account> {
+        let cache = Arc::new(arcwell_arc::Cache::new(arcwell_arc::Config::new(64 << 20)));
+        Arc::new(Account { cache, stats: Arc::default() })
+    }
+
     pub(crate) fn directory(ino: u64, link: Option<Link>) -> Arc<Znode> {
         let id = FileId { ino, generation: 1 };
-        Arc::new(Znode::new(id, FileType::Directory, identity(ino), link))
+        Arc::new(Znode::new(id, FileType::Directory, identity(ino), link, &account()))
     }
 
     fn below(parent: &Arc<Znode>, ino: u64, name: &str) -> Arc<Znode> {

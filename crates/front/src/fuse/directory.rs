@@ -86,7 +86,7 @@ impl Filesystem {
                     break;
                 }
                 if form.attributes {
-                    self.list_attributes(&mut listing, listed, &item);
+                    self.list_attributes(&mut listing, listed, entries, &item);
                 } else if form.plus {
                     listing.plus(None);
                 }
@@ -104,12 +104,18 @@ impl Filesystem {
         });
     }
 
-    fn list_attributes(&self, listing: &mut Listing<'_>, listed: &Listed, item: &DirItem<'_>) {
+    fn list_attributes(
+        &self,
+        listing: &mut Listing<'_>,
+        listed: &Listed,
+        entries: &Entries,
+        item: &DirItem<'_>,
+    ) {
         if item.name == "." || item.name == ".." {
             listing.plus(None);
             return;
         }
-        let known = self.dataset.cached_entry(&listed.directory, item);
+        let known = self.dataset.cached_entry(entries, item);
         let ttl = known.as_ref().map_or(Duration::ZERO, |entry| entry.attr_ttl.min(entry.entry_ttl));
         listed.note(ttl);
         listing.plus(known.map(|entry| self.entry(&entry)).as_ref());

@@ -1,16 +1,20 @@
 //! All znodes of a dataset, by inode number.
 //!
 //! Sharded; a shard's lock is held for single look-ups and never across calls. Counts of references
-//! change under it, so that a znode cannot be dropped from the table and given out at once.
+//! change under it, so that a znode cannot be dropped from the table and given out at once. A file that
+//! was only listed has no znode yet but a place in a [`Page`].
 
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 use parking_lot::Mutex;
 
 use super::Znode;
+use super::page::{Page, Place};
+use crate::dataset::PruneCandidate;
 
 const SHARDS: usize = 64;
 
@@ -33,23 +37,51 @@ impl std::hash::Hasher for InoHasher {
     }
 }
 
-type Shard = HashMap<u64, Arc<Znode>, BuildHasherDefault<InoHasher>>;
+/// What the table has of a file.
+enum Slot {
+    Known(Arc<Znode>),
+    /// It was shown in a listing; nobody has asked for it since.
+    Listed(Listed),
+}
+
+struct Listed {
+    page: Arc<Page>,
+    place: Place,
+    lookups: u32,
+}
+
+type Shard = HashMap<u64, Slot, BuildHasherDefault<InoHasher>>;
 
 /// The znodes of one dataset.
 pub(crate) struct ZnodeTable {
     shards: Box<[Mutex<Shard>]>,
-    count: AtomicU64,
     clock_hand: AtomicUsize,
+}
+
+impl Slot {
+    /// The znode; made of the page when nobody asked before. `None` when the page does not say enough,
+    /// which a page that gave this place out never does.
+    fn znode(&mut self) -> Option<&Arc<Znode>> {
+        if let Slot::Listed(listed) = self {
+            let node = Arc::new(listed.page.znode(listed.place)?);
+            node.lookups.store(u64::from(listed.lookups), Ordering::Relaxed);
+            *self = Slot::Known(node);
+        }
+        match self {
+            Slot::Known(node) => Some(node),
+            Slot::Listed(_) => None,
+        }
+    }
 }
 
 impl ZnodeTable {
     pub(crate) fn new() -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        ZnodeTable { shards, count: AtomicU64::new(0), clock_hand: AtomicUsize::new(0) }
+        ZnodeTable { shards, clock_hand: AtomicUsize::new(0) }
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.count.load(Ordering::Relaxed)
+        self.shards.iter().map(|shard| shard.lock().len() as u64).sum()
     }
 
     fn shard(&self, ino: u64) -> &Mutex<Shard> {
@@ -57,13 +89,13 @@ impl ZnodeTable {
     }
 
     pub(crate) fn find(&self, ino: u64) -> Option<Arc<Znode>> {
-        self.shard(ino).lock().get(&ino).cloned()
+        self.shard(ino).lock().get_mut(&ino)?.znode().cloned()
     }
 
     /// The same, held as if it were open: it stays until it is given back by [`ZnodeTable::release`].
     pub(crate) fn find_and_hold(&self, ino: u64) -> Option<Arc<Znode>> {
-        let shard = self.shard(ino).lock();
-        let node = shard.get(&ino)?;
+        let mut shard = self.shard(ino).lock();
+        let node = shard.get_mut(&ino)?.znode()?;
         node.opens.fetch_add(1, Ordering::Relaxed);
         Some(Arc::clone(node))
     }
@@ -79,7 +111,7 @@ impl ZnodeTable {
         make: impl FnOnce() -> Znode,
     ) -> (Arc<Znode>, Inserted) {
         let mut shard = self.shard(ino).lock();
-        let before = shard.get(&ino);
+        let before = shard.get_mut(&ino).and_then(Slot::znode);
         if let Some(node) = before
             && node.id.generation == generation
         {
@@ -89,63 +121,146 @@ impl ZnodeTable {
         let carried = before.map_or(0, |node| node.lookups.swap(0, Ordering::Relaxed));
         let node = Arc::new(make());
         node.lookups.store(carried + lookups, Ordering::Relaxed);
-        let old = shard.insert(ino, Arc::clone(&node));
+        let old = shard.insert(ino, Slot::Known(Arc::clone(&node)));
         drop(shard);
         match old {
-            Some(old) => (node, Inserted::Replaced(old)),
-            None => {
-                self.count.fetch_add(1, Ordering::Relaxed);
-                (node, Inserted::New)
+            Some(Slot::Known(old)) => (node, Inserted::Replaced(old)),
+            Some(Slot::Listed(_)) | None => (node, Inserted::New),
+        }
+    }
+
+    /// One more reference to a file that a page shows. `Known` when there is a znode of it, which may
+    /// have other names; `None`, and no reference, when the number is another file's.
+    pub(crate) fn refer(
+        &self,
+        ino: u64,
+        generation: u64,
+        page: &Arc<Page>,
+        place: Place,
+    ) -> Option<Referred> {
+        match self.shard(ino).lock().entry(ino) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(Slot::Listed(Listed { page: Arc::clone(page), place, lookups: 1 }));
+                Some(Referred::Listed)
             }
+            Entry::Occupied(mut slot) => match slot.get_mut() {
+                Slot::Known(node) if node.id.generation == generation => {
+                    node.lookups.fetch_add(1, Ordering::Relaxed);
+                    Some(Referred::Known(Arc::clone(node)))
+                }
+                Slot::Listed(listed) if listed.page.dnode(listed.place)?.stat.id.generation == generation => {
+                    listed.lookups = listed.lookups.checked_add(1)?;
+                    Some(Referred::Listed)
+                }
+                _ => None,
+            },
         }
     }
 
     /// Takes back `count` references; the znode, if it is not held any more and left the table.
     pub(crate) fn forget(&self, ino: u64, count: u64) -> Option<Arc<Znode>> {
         let mut shard = self.shard(ino).lock();
-        let node = shard.get(&ino)?;
-        let before = node.lookups.load(Ordering::Relaxed);
-        node.lookups.store(before.saturating_sub(count), Ordering::Relaxed);
-        self.remove_unheld(&mut shard, ino)
+        let gone = match shard.get_mut(&ino)? {
+            Slot::Listed(listed) => {
+                listed.lookups = u64::from(listed.lookups).saturating_sub(count) as u32;
+                if listed.lookups > 0 { None } else { shard.remove(&ino) }
+            }
+            Slot::Known(node) => {
+                let before = node.lookups.load(Ordering::Relaxed);
+                node.lookups.store(before.saturating_sub(count), Ordering::Relaxed);
+                return Self::remove_unheld(&mut shard, ino);
+            }
+        };
+        // A page goes with its last entry: outside the lock.
+        drop(shard);
+        drop(gone);
+        None
+    }
+
+    /// Takes back all references but the root's; the znodes that left the table. What is open stays.
+    pub(crate) fn forget_all(&self, root: u64) -> Vec<Arc<Znode>> {
+        let mut gone = Vec::new();
+        for shard in &self.shards {
+            let slots: Vec<(u64, Slot)> = shard
+                .lock()
+                .extract_if(|ino, slot| {
+                    if let Slot::Known(node) = slot
+                        && *ino != root
+                    {
+                        node.lookups.store(0, Ordering::Relaxed);
+                    }
+                    !matches!(slot, Slot::Known(node) if node.is_held())
+                })
+                .collect();
+            gone.extend(slots.into_iter().filter_map(|(_, slot)| match slot {
+                Slot::Known(node) => Some(node),
+                Slot::Listed(_) => None,
+            }));
+        }
+        gone
     }
 
     /// Removes the znode if nobody holds it; called after an open file let go.
     pub(crate) fn release(&self, ino: u64) -> Option<Arc<Znode>> {
-        let mut shard = self.shard(ino).lock();
-        self.remove_unheld(&mut shard, ino)
+        Self::remove_unheld(&mut self.shard(ino).lock(), ino)
     }
 
-    fn remove_unheld(&self, shard: &mut Shard, ino: u64) -> Option<Arc<Znode>> {
-        let node = shard.get(&ino)?;
-        if node.is_held() {
-            return None;
+    fn remove_unheld(shard: &mut Shard, ino: u64) -> Option<Arc<Znode>> {
+        match shard.get(&ino)? {
+            Slot::Known(node) if !node.is_held() => match shard.remove(&ino)? {
+                Slot::Known(node) => Some(node),
+                Slot::Listed(_) => None,
+            },
+            _ => None,
         }
-        self.count.fetch_sub(1, Ordering::Relaxed);
-        shard.remove(&ino)
     }
 
     /// Calls `each` for every znode, shard by shard, outside the shard's lock.
     pub(crate) fn for_each(&self, mut each: impl FnMut(&Arc<Znode>)) {
         for shard in &self.shards {
-            let nodes: Vec<_> = shard.lock().values().cloned().collect();
+            let nodes: Vec<_> = shard.lock().values_mut().filter_map(|slot| slot.znode().cloned()).collect();
             nodes.iter().for_each(&mut each);
         }
     }
 
-    /// Up to `count` znodes that only the kernel's references keep, going round the table.
-    pub(crate) fn prunable(&self, count: usize) -> Vec<Arc<Znode>> {
+    /// Up to `count` files that only the kernel's references keep, going round the table.
+    pub(crate) fn prunable(&self, count: usize) -> Vec<PruneCandidate> {
         let mut found = Vec::new();
         for _ in 0..SHARDS {
             let hand = self.clock_hand.fetch_add(1, Ordering::Relaxed);
             let shard = self.shards[hand % SHARDS].lock();
-            let idle = shard.values().filter(|node| node.opens.load(Ordering::Relaxed) == 0);
-            found.extend(idle.take(count - found.len()).cloned());
+            let idle = shard.iter().filter_map(|(ino, slot)| slot.candidate(*ino));
+            found.extend(idle.take(count - found.len()));
             if found.len() >= count {
                 break;
             }
         }
         found
     }
+}
+
+impl Slot {
+    fn candidate(&self, ino: u64) -> Option<PruneCandidate> {
+        match self {
+            Slot::Known(node) if node.opens.load(Ordering::Relaxed) > 0 => None,
+            Slot::Known(node) => {
+                let link = node.first_link()?;
+                Some(PruneCandidate { ino, parent: link.parent.id.ino, name: link.name.into() })
+            }
+            Slot::Listed(listed) => {
+                let (parent, name) = listed.page.link(listed.place)?;
+                Some(PruneCandidate { ino, parent, name: name.into() })
+            }
+        }
+    }
+}
+
+/// What there was of a file that a page shows.
+pub(crate) enum Referred {
+    /// A znode.
+    Known(Arc<Znode>),
+    /// Its place in a page.
+    Listed,
 }
 
 /// What became of a look-up for insertion.
@@ -160,12 +275,12 @@ pub(crate) enum Inserted {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::identity;
+    use super::super::tests::{account, identity};
     use super::*;
     use arcwell_base::origin::{FileId, FileType};
 
     fn node(ino: u64, generation: u64) -> Znode {
-        Znode::new(FileId { ino, generation }, FileType::Regular, identity(ino), None)
+        Znode::new(FileId { ino, generation }, FileType::Regular, identity(ino), None, &account())
     }
 
     #[test]
