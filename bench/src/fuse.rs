@@ -23,6 +23,8 @@ use crate::{Result, arcwell, interrupt, read};
 const DATA_MAX: u64 = 512 << 20;
 /// Data of one reader.
 const FILE_MAX: u64 = 16 << 20;
+/// Into how many a run is cut, between which the others have theirs; a slice of a walk is a walk.
+const SLICES: u32 = 8;
 /// Walks that fill the caches before anything is measured: attributes may come one walk later than
 /// names.
 const WARM_WALKS: u32 = 2;
@@ -91,7 +93,8 @@ impl Options {
         let (directories, flat) = if self.small { (20, 200) } else { (1000, 20_000) };
         let blocks = (bytes / crate::tree::BLOCK as u64).max(1);
         let shape = Shape { files: readers, blocks, directories, per_directory: 20, flat };
-        Plan { shape, time, repeat, kernel_caches: self.kernel_caches }
+        let slices = if self.small { 1 } else { SLICES };
+        Plan { shape, time, repeat, slices, kernel_caches: self.kernel_caches }
     }
 
     fn tasks(&self) -> Vec<Task> {
@@ -127,6 +130,7 @@ struct Plan {
     shape: Shape,
     time: Duration,
     repeat: u64,
+    slices: u32,
     kernel_caches: KernelCaches,
 }
 
@@ -191,32 +195,40 @@ fn turns(servers: &[Server], plan: &Plan, tasks: &[Task], is_json: bool) -> Resu
     let mut runs = Vec::new();
     for task in tasks {
         for repeat in 0..plan.repeat {
-            let first = repeat as usize % servers.len().max(1);
-            for server in servers[first..].iter().chain(&servers[..first]) {
-                interrupt::check()?;
-                let run = turn(server, plan, task, repeat)?;
+            for run in turn(servers, plan, task, repeat)? {
                 if is_json {
                     print_json(&run)?;
                 }
                 runs.push(run);
             }
             if !is_json {
-                eprintln!(
-                    "{} {} with {} at once: turn {} of {}",
-                    task.work,
-                    task.shape,
-                    task.threads,
-                    repeat + 1,
-                    plan.repeat
-                );
+                let Task { work, shape, threads } = task;
+                eprintln!("{work} {shape} with {threads} at once: turn {} of {}", repeat + 1, plan.repeat);
             }
         }
     }
     Ok(runs)
 }
 
-/// One run of one server.
-fn turn(server: &Server, plan: &Plan, task: &Task, repeat: u64) -> Result<Run> {
+/// One run of every server: in slices, so that what disturbs the machine for a second disturbs all.
+fn turn(servers: &[Server], plan: &Plan, task: &Task, repeat: u64) -> Result<Vec<Run>> {
+    let mut runs: Vec<Option<Run>> = servers.iter().map(|_| None).collect();
+    for slice in 0..plan.slices {
+        for number in 0..servers.len() {
+            interrupt::check()?;
+            let place = (number + repeat as usize + slice as usize) % servers.len();
+            let run = run_slice(&servers[place], plan, task, repeat)?;
+            runs[place] = Some(match runs[place].take() {
+                Some(before) => before.and(&run),
+                None => run,
+            });
+        }
+    }
+    Ok(runs.into_iter().flatten().collect())
+}
+
+/// A part of the reading time, or one walk.
+fn run_slice(server: &Server, plan: &Plan, task: &Task, repeat: u64) -> Result<Run> {
     let depth = match task.work {
         "find" => Some(Depth::Attributes),
         "statx" => Some(Depth::BirthTimes),
@@ -226,7 +238,9 @@ fn turn(server: &Server, plan: &Plan, task: &Task, repeat: u64) -> Result<Run> {
     let kernel_caches = depth.map(|_| plan.kernel_caches.prepare());
     let (clock, before) = (server.clock()?, server.origin_operations()?);
     let (ops, spent) = measure(clock, || match depth {
-        None => read::run(&server.root, &plan.shape, task.threads, plan.time, server.kind.opening()),
+        None => {
+            read::run(&server.root, &plan.shape, task.threads, plan.time / plan.slices, server.kind.opening())
+        }
         Some(depth) => walk(&server.root.join(task.shape), depth),
     })?;
     let expected = plan.shape.entries(task.shape);

@@ -1,6 +1,7 @@
 //! What was measured: one line a run, then the medians and the ratios.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -66,6 +67,21 @@ impl Run {
             origin_ops: None,
             kernel_caches: None,
         }
+    }
+
+    /// This one and another slice of it, as one.
+    #[must_use]
+    pub fn and(self, slice: &Run) -> Run {
+        let sum = |ours: u64, more: u64| Duration::from_nanos(ours + more);
+        let spent = Spent {
+            server: sum(self.server_cpu_ns, slice.server_cpu_ns),
+            client: sum(self.client_cpu_ns, slice.client_cpu_ns),
+            wall: sum(self.wall_ns, slice.wall_ns),
+        };
+        let origin_ops = self.origin_ops.zip(slice.origin_ops).map(|(ours, more)| ours + more);
+        let kernel_caches = self.kernel_caches.max(slice.kernel_caches);
+        let whole = Run::new(self.server, self.task, self.repeat, self.ops + slice.ops, spent);
+        Run { origin_ops, kernel_caches, ..whole }
     }
 }
 
@@ -219,7 +235,6 @@ pub fn print_json(value: &impl Serialize) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn run(server: Kind, repeat: u64, server_nanos: u64) -> Run {
         let task = Task { work: "read", shape: "data", threads: 1 };

@@ -12,7 +12,7 @@ use nix::sys::stat::{SFlag, lstat};
 use crate::{Result, interrupt};
 
 /// The kernel's own caches of names and attributes: dropped before each walk, or kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum, serde::Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KernelCaches {
     /// The server is asked for everything, and has just been told to forget every file.
