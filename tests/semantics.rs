@@ -4,6 +4,8 @@
 //! `--coherence MODE`, each `$ command` run by a shell in the directory that holds `origin` and `mnt`,
 //! and what it prints compared with the lines behind it.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::path::Path;
 use std::process::Command;
 

@@ -10,6 +10,26 @@ use crate::header::{Header, State};
 use crate::list::{End, Listed, Sighting};
 use crate::policy::{ONE, Rank};
 
+/// An invariant that does not hold: its number, and what was found instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    found: String,
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.found)
+    }
+}
+
+impl std::error::Error for Violation {}
+
+impl From<String> for Violation {
+    fn from(found: String) -> Self {
+        Violation { found }
+    }
+}
+
 /// Bytes by state and kind.
 type Sums = [[u64; 2]; State::ALL.len()];
 
@@ -29,13 +49,13 @@ impl Cache {
     /// meaningful while no other thread uses the cache; pins and anon blocks may be outstanding.
     ///
     /// # Errors
-    /// A sentence that begins with the number of the invariant that is broken.
-    pub fn validate(&self) -> Result<(), String> {
+    /// The first invariant that is broken.
+    pub fn validate(&self) -> Result<(), Violation> {
         let census = self.census()?;
         self.check_lists(&census)?;
         self.check_sums(&census)?;
         self.shared.partition.ghosts.validate(|hash| census.hashes.contains(&hash))?;
-        self.check_policy()
+        Ok(self.check_policy()?)
     }
 
     /// A1, A3: what each shard holds.
@@ -173,7 +193,7 @@ mod tests {
         }
         cache.validate().unwrap();
         damage(&cache);
-        cache.validate().unwrap_err()
+        cache.validate().unwrap_err().to_string()
     }
 
     fn some_header(cache: &Cache, change: impl FnOnce(&mut Header)) {

@@ -77,6 +77,7 @@ mod tunable;
 
 pub use admit::{Admit, Anon, Asked, Full, Keep};
 pub use cache::Cache;
+pub use check::Violation;
 pub use config::{Config, ListKind};
 pub use footprint::Overhead;
 pub use header::State;

@@ -11,29 +11,13 @@ use super::wire::{self, Request, setattr};
 
 impl Filesystem {
     pub(super) fn getattr(self: &Arc<Self>, request: &Request<'_>) -> Handled {
-        self.stat(request, Self::send_attributes)
-    }
-
-    /// `statx` that asks for more than `stat` knows: the time of birth.
-    pub(super) fn statx(self: &Arc<Self>, request: &Request<'_>) -> Handled {
-        self.stat(request, |filesystem, unique, attributes| {
-            let reply = wire::extended_attributes(&attributes.stat, attributes.ttl);
-            filesystem.device.reply(unique, reply.as_bytes());
-        })
-    }
-
-    fn stat(
-        self: &Arc<Self>,
-        request: &Request<'_>,
-        send: impl FnOnce(&Filesystem, u64, Attributes) + Send + 'static,
-    ) -> Handled {
         let ino = self.ino(request.node);
         self.serve(
             request.unique,
             Class::Query,
             self.dataset.cached_stat(ino),
             move |dataset| dataset.stat(ino),
-            send,
+            Self::send_attributes,
         )
     }
 

@@ -93,7 +93,6 @@ impl Filesystem {
             opcode::RENAME => self.rename(request, false),
             opcode::RENAME2 => self.rename(request, true),
             opcode::SETATTR => self.setattr(request),
-            opcode::STATX => self.statx(request),
             opcode::STATFS => self.statfs(request),
             opcode::FSYNC => self.fsync(request),
             opcode::FSYNCDIR => self.fsyncdir(request),
@@ -108,8 +107,10 @@ impl Filesystem {
                 Ok(())
             }
             // The kernel remembers ENOSYS and does these on its own: FLUSH (nothing of ours waits for
-            // a close), locks, POLL (always ready), BMAP, ACCESS (default_permissions) and INTERRUPT
-            // (requests have deadlines of their own).
+            // a close), locks, POLL (always ready), BMAP, ACCESS (default_permissions), INTERRUPT
+            // (requests have deadlines of their own) and STATX: all that it adds is the time of birth,
+            // and whoever asks for that, as every program in Rust does, would ask us again for each
+            // file whose attributes the kernel has.
             _ => Err(Errno::NOSYS),
         }
     }

@@ -15,8 +15,8 @@
 //! It hides the room that a listing may take, its listing with attributes cannot name a file whose
 //! attributes are not known (the kernel would show number 0, which C libraries skip), its replies
 //! take one piece of data (a read over several blocks would be copied together), times before 1970
-//! come out wrong by up to a second, `statx` and 64-bit copies are not passed on, and it may unmount
-//! what is not its own. Each could be worked around; together they are the larger part of what it
+//! come out wrong by up to a second, 64-bit copies are not passed on, and it may unmount what is not
+//! its own. Each could be worked around; together they are the larger part of what it
 //! does, and each work-around costs on the path of a hit.
 //!
 //! # Invariants, as absences
@@ -24,7 +24,7 @@
 //! - A loop never waits: not for an origin, not for a lock that is held across I/O, not for a queue.
 //! - A notice is never sent by a thread that serves requests.
 //! - Bytes of the cache are never copied before the kernel copies them.
-//! - No request goes unanswered: the duty to answer is a value ([`Debt`](device::Debt)).
+//! - No request goes unanswered: the duty to answer is a value (`device::Debt`).
 //! - The kernel's page cache holds nothing but mapped pages.
 
 mod attach;

@@ -11,7 +11,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use arcwell_base::origin::{FileType, Stat, StatFs, Timestamp};
+use arcwell_base::origin::{FileType, Stat, StatFs};
 use rustix::io::Errno;
 
 /// The node that the kernel calls the root.
@@ -67,7 +67,6 @@ pub(crate) mod opcode {
     pub(crate) const RENAME2: u32 = 45;
     pub(crate) const LSEEK: u32 = 46;
     pub(crate) const COPY_FILE_RANGE: u32 = 47;
-    pub(crate) const STATX: u32 = 52;
     pub(crate) const COPY_FILE_RANGE_64: u32 = 53;
 }
 
@@ -252,13 +251,6 @@ impl<const N: usize> Record<N> {
         self.u32(attr_ttl.subsec_nanos());
     }
 
-    /// `struct fuse_sx_time`.
-    fn sx_time(&mut self, time: Timestamp) {
-        self.u64(time.sec as u64);
-        self.u32(time.nsec);
-        self.u32(0);
-    }
-
     /// All of it; fields that were not put are zero.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes
@@ -344,35 +336,6 @@ pub(crate) fn attributes(stat: &Stat, ttl: Duration) -> Record<{ 16 + ATTR }> {
     record.u32(ttl.subsec_nanos());
     record.u32(0);
     record.attr(stat);
-    record
-}
-
-/// Attributes with the time of birth.
-pub(crate) fn extended_attributes(stat: &Stat, ttl: Duration) -> Record<288> {
-    const BASIC: u32 = 0x7ff;
-    const BTIME: u32 = 0x800;
-    let mut record = Record::new();
-    record.u64(ttl.as_secs());
-    record.u32(ttl.subsec_nanos());
-    record.put(&[0; 20]);
-    record.u32(if stat.btime == Timestamp::default() { BASIC } else { BASIC | BTIME });
-    record.u32(stat.blksize);
-    record.u64(0);
-    record.u32(stat.nlink);
-    record.u32(stat.uid);
-    record.u32(stat.gid);
-    record.u16(mode(stat) as u16);
-    record.u16(0);
-    record.u64(stat.id.ino);
-    record.u64(stat.size);
-    record.u64(stat.blocks);
-    record.u64(0);
-    for time in [stat.atime, stat.btime, stat.ctime, stat.mtime] {
-        record.sx_time(time);
-    }
-    // The kernel's own packing of a device number in 32 bits: 12 bits major, 20 bits minor.
-    record.u32((stat.rdev >> 8) & 0xfff);
-    record.u32((stat.rdev & 0xff) | ((stat.rdev >> 12) & 0xfff00));
     record
 }
 

@@ -73,7 +73,7 @@ impl Drop for Place {
 /// A dataset over a directory, in a pool of its own.
 pub(crate) fn dataset(origin: &Path, coherence: Coherence) -> (Arc<Pool>, Arc<Dataset>) {
     let pool = Pool::new(PoolConfig {
-        arc: arcwell_arc::Config::new(64 << 20),
+        arc: arcwell_pool::CacheConfig::new(64 << 20),
         identities: Arc::new(MemoryIdentities::default()),
         clock: Arc::new(SystemClock::default()),
     });

@@ -114,21 +114,6 @@ fn an_entry_is_where_the_kernel_looks() {
 }
 
 #[test]
-fn extended_attributes_are_where_the_kernel_looks() {
-    let reply = extended_attributes(&stat(), Duration::new(5, 6));
-    let bytes = &reply.as_bytes()[32..];
-    assert_eq!(bytes.len(), 256);
-    assert_eq!((u32_at(bytes, 0), u32_at(bytes, 4)), (0xfff, 4096));
-    assert_eq!((u32_at(bytes, 16), u32_at(bytes, 20), u32_at(bytes, 24)), (3, 1000, 1001));
-    assert_eq!(u16_at(bytes, 28), 0o104_755);
-    assert_eq!((u64_at(bytes, 32), u64_at(bytes, 40), u64_at(bytes, 48)), (0x1122, 0x5566_7788_99aa, 77));
-    assert_eq!((u64_at(bytes, 64) as i64, u32_at(bytes, 72)), (-2, 999_999_999));
-    assert_eq!((u64_at(bytes, 80), u32_at(bytes, 88)), (4, 5));
-    assert_eq!((u64_at(bytes, 96), u64_at(bytes, 112)), (3, 1 << 33));
-    assert_eq!((u32_at(bytes, 128), u32_at(bytes, 132)), (0x123, 0x45678));
-}
-
-#[test]
 fn the_agreement_is_where_the_kernel_looks() {
     let reply = agreement(&Agreement {
         minor: 40,
