@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use arcwell_base::origin::FileId;
 
 use super::*;
+use arcwell_base::origin::Timestamp;
 
 fn stat() -> Stat {
     let time = |sec, nsec| Timestamp { sec, nsec };
