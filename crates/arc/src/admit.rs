@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use arcwell_base::{BlockKey, Kind};
 
+use crate::buffer::Buffer;
 use crate::cache::Cache;
-use crate::header::{Buffer, State};
+use crate::header::State;
 use crate::pin::Pin;
 use crate::policy::Rank;
 use crate::shard::{Arrival, Shard};
@@ -63,7 +64,7 @@ pub struct Anon {
     /// Counted as anon until published; 0 afterwards.
     reserved: u64,
     /// `None` for a phantom.
-    bytes: Option<Vec<u8>>,
+    bytes: Option<Buffer>,
 }
 
 impl Cache {
@@ -77,7 +78,7 @@ impl Cache {
     /// even the tolerated overshoot would be exceeded.
     pub fn admit(&self, key: BlockKey, kind: Kind, len: usize, how: Admit) -> Result<Anon, Full> {
         let mut anon = self.reserve(key, kind, len, how)?;
-        anon.bytes = Some(vec![0; len]);
+        anon.bytes = Some(Buffer::zeroed(len));
         Ok(anon)
     }
 
@@ -146,7 +147,6 @@ impl Anon {
         self.len = len as u32;
         if let Some(bytes) = &mut self.bytes {
             bytes.truncate(len);
-            bytes.shrink_to_fit();
         }
         let needed = self.shard.shared.overhead.of_block(len);
         self.shard.shared.partition.unreserve(self.goal, self.kind, self.reserved - needed);
@@ -157,7 +157,7 @@ impl Anon {
     /// bytes that it had.
     pub fn publish(mut self) -> Pin {
         let buffer = match self.bytes.take() {
-            Some(bytes) => Arc::new(Buffer(bytes.into_boxed_slice())),
+            Some(bytes) => Arc::new(bytes),
             None => Arc::clone(&self.shard.shared.blank),
         };
         self.reserved = 0;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arcwell_base::{BlockKey, Kind};
 
+use crate::buffer::Buffer;
 use crate::policy::Rank;
 use crate::slab::NONE;
 
@@ -51,15 +52,11 @@ impl From<Rank> for State {
     }
 }
 
-/// A block's bytes. Shared by the header and its pins; never changed once published.
-#[derive(Debug, Default)]
-pub(crate) struct Buffer(pub(crate) Box<[u8]>);
-
 /// What is remembered of a resident block.
 #[derive(Debug)]
 pub(crate) struct Header {
     pub(crate) key: BlockKey,
-    /// `None` in a vacated slot only.
+    /// Shared with the pins, and never changed once published. `None` in a vacated slot only.
     pub(crate) buffer: Option<Arc<Buffer>>,
     /// Length in bytes, also when the block is a phantom and has none.
     pub(crate) len: u32,

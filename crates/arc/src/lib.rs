@@ -57,6 +57,7 @@
 //! add to that beyond a tolerated overshoot.
 
 mod admit;
+mod buffer;
 mod cache;
 mod check;
 mod config;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arcwell_base::{BlockKey, Kind};
 
-use crate::header::Buffer;
+use crate::buffer::Buffer;
 use crate::shard::Shard;
 
 /// A reader's reference to a block: as long as one lives, the block is not evicted. Its bytes stay
@@ -35,7 +35,7 @@ impl Deref for Pin {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.buffer.0
+        &self.buffer
     }
 }
 

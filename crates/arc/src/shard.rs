@@ -10,7 +10,8 @@ use arcwell_base::{BlockKey, Kind};
 use hashbrown::HashTable;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::header::{Buffer, Header, State};
+use crate::buffer::Buffer;
+use crate::header::{Header, State};
 use crate::list::{Listed, Place};
 use crate::pin::Pin;
 use crate::shared::Shared;

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arcwell_base::Kind;
 use arcwell_base::table::Tunables;
 
+use crate::buffer::Buffer;
 use crate::config::Config;
 use crate::footprint::Overhead;
-use crate::header::{Buffer, Header};
+use crate::header::Header;
 use crate::partition::Partition;
 use crate::policy::GhostHit;
 use crate::stat::ArcStats;

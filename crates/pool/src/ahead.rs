@@ -16,7 +16,7 @@ use crate::dataset::Dataset;
 use crate::file::OpenFile;
 use crate::flight::{Claim, Lead};
 use crate::read::block_len;
-use crate::stream::{Ahead, Distances};
+use crate::stream::{Ahead, Distances, Found};
 use crate::workers::Class;
 use crate::znode::{ObjectIdentity, Znode};
 
@@ -27,7 +27,7 @@ impl Dataset {
         file: &OpenFile,
         identity: &ObjectIdentity,
         blocks: Range<u64>,
-        was_late: bool,
+        found: Found,
     ) {
         let record_size = u64::from(identity.record_size);
         let in_file = identity.version.size.div_ceil(record_size);
@@ -36,7 +36,7 @@ impl Dataset {
         if in_file <= blocks.end - blocks.start || !is_wanted {
             return;
         }
-        if was_late {
+        if found == Found::Late {
             self.shared.stats.prefetch_late.add(1);
         }
         // What may not be under way at once is left out: a stream that ran so far would leave holes.
@@ -47,7 +47,7 @@ impl Dataset {
         };
         // Whoever holds the lock notes a read of the same file: missing one does no harm.
         let ahead = match file.node.streams.try_lock() {
-            Some(mut streams) => streams.get_or_insert_default().read(blocks, was_late, caps),
+            Some(mut streams) => streams.get_or_insert_default().read(blocks, found, caps),
             None => None,
         };
         if let Some(mut ahead) = ahead.filter(|ahead| ahead.first < in_file) {

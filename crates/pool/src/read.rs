@@ -23,6 +23,7 @@ use crate::flight::{Claim, Lead, Outcome};
 use crate::name::stale;
 use crate::property::Coherence;
 use crate::slice::{Piece, Slices};
+use crate::stream::Found;
 use crate::znode::{ObjectIdentity, Znode};
 
 /// Times that a read begins again when the file changes under it.
@@ -93,7 +94,7 @@ impl OpenFile {
                 return CachedRead::Rest(part);
             }
         }
-        self.dataset.read_ahead(self, &identity, blocks, false);
+        self.dataset.read_ahead(self, &identity, blocks, Found::Cached);
         CachedRead::Done(part.found)
     }
 
@@ -173,7 +174,7 @@ impl Dataset {
         }
         let blocks = part.blocks();
         let first = part.missed.unwrap_or(blocks.start);
-        let mut was_late = false;
+        let mut how_found = Found::Missed;
         // Look at all that is missing first, so that adjacent misses become one read of the origin.
         let mut waiting: SmallVec<[(u64, Wait); 8]> = SmallVec::new();
         let mut run = Run::default();
@@ -201,7 +202,7 @@ impl Dataset {
                 other => {
                     self.take_off(&file.node, &identity, part.sequence, &mut run, &mut waiting);
                     if let Claim::Follow(flight) = other {
-                        was_late = true;
+                        how_found = Found::Late;
                         self.shared.stats.flights_joined.add(1);
                         waiting.push((index, Wait::Flight(flight)));
                     } else {
@@ -211,7 +212,7 @@ impl Dataset {
             }
         }
         self.take_off(&file.node, &identity, part.sequence, &mut run, &mut waiting);
-        self.read_ahead(file, &identity, blocks, was_late);
+        self.read_ahead(file, &identity, blocks, how_found);
         self.gather(&file.node, part, waiting)
     }
 

@@ -2,8 +2,10 @@
 //!
 //! Pure arithmetic over block numbers of one file; no I/O, no clock. Up to [`STREAMS_MAX`] streams
 //! are followed at once, so that several readers of one file do not spoil each other's. A stream is a
-//! run of reads forward, in which reads may arrive a little out of order and leave small holes. Reads
-//! that continue no run may form a stride of single blocks. The distance read ahead doubles with each hit of the stream up to an
+//! run of reads forward, in which reads may arrive a little out of order and leave small holes: the more
+//! reads continued it, the more disorder is taken for it. Reads that continue no run may form a stride of
+//! single blocks. Nothing is fetched for a stream before one of its reads had to wait: what is cached
+//! already needs no guess. The distance read ahead doubles with each hit of the stream up to an
 //! initial cap; beyond it, it grows by an eighth only when a reader caught up with its prefetch (late
 //! arrivals), up to the dataset's cap. After OpenZFS's `dmu_zfetch`.
 
@@ -29,6 +31,17 @@ pub(crate) struct Distances {
     pub(crate) max: u64,
 }
 
+/// How a read was served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    /// All of it was in the cache.
+    Cached,
+    /// The origin was asked.
+    Missed,
+    /// A block of it was still on its way: the prefetch was not far enough ahead.
+    Late,
+}
+
 /// What to prefetch: `count` blocks from `first`, each `stride` after the one before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ahead {
@@ -44,8 +57,10 @@ struct Stream {
     last: u64,
     /// The block after the furthest read.
     next: u64,
-    /// Whether a second read continued it.
-    is_run: bool,
+    /// Reads that continued it.
+    hits: u64,
+    /// Whether a read of it had to wait.
+    has_missed: bool,
     /// Blocks to be ahead by.
     distance: u64,
     /// The block after the furthest prefetch.
@@ -65,6 +80,8 @@ struct Stride {
     hits: u64,
     /// The block after the furthest prefetch.
     ahead: u64,
+    /// Whether a read of it had to wait.
+    has_missed: bool,
 }
 
 /// The streams of one file.
@@ -76,18 +93,18 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// Notes a read of `blocks` and says what to prefetch now. `was_late` when a block of it was
-    /// still on its way.
-    pub(crate) fn read(&mut self, blocks: Range<u64>, was_late: bool, caps: Distances) -> Option<Ahead> {
+    /// Notes a read of `blocks` and says what to prefetch now.
+    pub(crate) fn read(&mut self, blocks: Range<u64>, found: Found, caps: Distances) -> Option<Ahead> {
         self.reads += 1;
         if let Some(run) = self.runs.iter_mut().find(|run| run.continues(&blocks)) {
             run.used = self.reads;
-            return run.forward(&blocks, was_late, caps);
+            return run.forward(&blocks, found, caps);
         }
         let run = Stream {
             last: blocks.start,
             next: blocks.end,
-            is_run: false,
+            hits: 0,
+            has_missed: found != Found::Cached,
             distance: blocks.end - blocks.start,
             ahead: blocks.end,
             used: self.reads,
@@ -97,7 +114,7 @@ impl Streams {
         } else if let Some(oldest) = self.runs.iter_mut().min_by_key(|run| run.used) {
             *oldest = run;
         }
-        self.stride.read(&blocks, caps)
+        self.stride.read(&blocks, found, caps)
     }
 }
 
@@ -105,24 +122,26 @@ impl Stream {
     /// Whether a read belongs to this run: it touches the next block, or lies a little before or
     /// after it.
     fn continues(&self, blocks: &Range<u64>) -> bool {
-        let reach = if self.is_run { REORDER } else { 0 };
+        let reach = self.hits.min(REORDER);
         let is_near = blocks.start <= self.next + reach && blocks.end + reach > self.next;
         is_near && blocks.start >= self.last.saturating_sub(reach)
     }
 
-    fn forward(&mut self, blocks: &Range<u64>, was_late: bool, caps: Distances) -> Option<Ahead> {
+    fn forward(&mut self, blocks: &Range<u64>, found: Found, caps: Distances) -> Option<Ahead> {
         if blocks.end <= self.next {
             // Within what was read already: nothing new to guess from.
             return None;
         }
-        self.is_run = true;
+        self.hits += 1;
+        self.has_missed |= found != Found::Cached;
         self.last = blocks.start;
         self.next = blocks.end;
-        self.grow(was_late, caps);
+        self.grow(found, caps);
         self.ahead = self.ahead.max(self.next);
         let until = self.next + self.distance;
         // Ask in runs of at least half the distance, so that origin reads stay large.
-        if self.distance == 0 || until < self.ahead + self.distance.div_ceil(2) {
+        let is_wanted = self.has_missed && self.distance > 0;
+        if !is_wanted || until < self.ahead + self.distance.div_ceil(2) {
             return None;
         }
         let ahead = Ahead { first: self.ahead, count: until - self.ahead, stride: 1 };
@@ -130,11 +149,11 @@ impl Stream {
         Some(ahead)
     }
 
-    fn grow(&mut self, was_late: bool, caps: Distances) {
+    fn grow(&mut self, found: Found, caps: Distances) {
         let initial = caps.initial.min(caps.max);
         if self.distance < initial {
             self.distance = (self.distance * 2).clamp(1, initial);
-        } else if was_late {
+        } else if found == Found::Late {
             self.distance += (self.distance / 8).max(1);
         }
         self.distance = self.distance.min(caps.max);
@@ -142,16 +161,18 @@ impl Stream {
 }
 
 impl Stride {
-    fn read(&mut self, blocks: &Range<u64>, caps: Distances) -> Option<Ahead> {
+    fn read(&mut self, blocks: &Range<u64>, found: Found, caps: Distances) -> Option<Ahead> {
         let step = blocks.start.saturating_sub(self.last);
         self.last = blocks.start;
         if step == 0 || step != self.step || blocks.end - blocks.start != 1 {
-            *self = Stride { last: blocks.start, step, hits: 0, ahead: 0 };
+            *self =
+                Stride { last: blocks.start, step, hits: 0, ahead: 0, has_missed: found != Found::Cached };
             return None;
         }
         self.hits += 1;
+        self.has_missed |= found != Found::Cached;
         let steps = self.hits.min(STRIDE_AHEAD).min(caps.initial.min(caps.max));
-        if self.hits < STRIDE_SURE || steps == 0 {
+        if self.hits < STRIDE_SURE || steps == 0 || !self.has_missed {
             return None;
         }
         let first = self.ahead.max(self.last + step);
@@ -175,7 +196,7 @@ mod tests {
     }
 
     fn prefetched(streams: &mut Streams, reads: impl IntoIterator<Item = u64>) -> Vec<u64> {
-        let ahead = reads.into_iter().filter_map(|b| streams.read(b..b + 1, false, CAPS));
+        let ahead = reads.into_iter().filter_map(|b| streams.read(b..b + 1, Found::Missed, CAPS));
         ahead.flat_map(blocks_of).collect()
     }
 
@@ -193,6 +214,23 @@ mod tests {
         let mut streams = Streams::default();
         let random = (0..1000u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 30);
         assert_eq!(prefetched(&mut streams, random), []);
+    }
+
+    #[test]
+    fn random_reads_of_a_small_file_fetch_little() {
+        let mut streams = Streams::default();
+        let random = (0..10_000u64).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 30) % 128);
+        let got = prefetched(&mut streams, random).len();
+        assert!(got < 1000, "{got}");
+    }
+
+    #[test]
+    fn nothing_is_fetched_where_nobody_waits() {
+        let mut streams = Streams::default();
+        let mut read = |block: u64, found| streams.read(block..block + 1, found, CAPS);
+        assert!((0..50).all(|block| read(block, Found::Cached).is_none()));
+        assert!(read(50, Found::Missed).is_some_and(|ahead| ahead.first == 51));
+        assert!((51..80).any(|block| read(block, Found::Cached).is_some()), "it goes on once begun");
     }
 
     #[test]
@@ -227,11 +265,11 @@ mod tests {
     fn only_late_arrivals_go_beyond_the_initial_cap() {
         let mut streams = Streams::default();
         for block in 0..200 {
-            streams.read(block..block + 1, false, CAPS);
+            streams.read(block..block + 1, Found::Missed, CAPS);
         }
         assert_eq!(streams.runs[0].distance, CAPS.initial);
         for block in 200..400 {
-            streams.read(block..block + 1, true, CAPS);
+            streams.read(block..block + 1, Found::Late, CAPS);
         }
         assert_eq!(streams.runs[0].distance, CAPS.max);
     }
@@ -240,6 +278,6 @@ mod tests {
     fn prefetch_can_be_switched_off() {
         let mut streams = Streams::default();
         let off = Distances { initial: 0, max: 0 };
-        assert!((0..50).all(|b| streams.read(b..b + 1, false, off).is_none()));
+        assert!((0..50).all(|b| streams.read(b..b + 1, Found::Missed, off).is_none()));
     }
 }
