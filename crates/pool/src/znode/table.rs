@@ -56,13 +56,32 @@ enum Slot {
     Listed(Listed),
 }
 
+/// A place in one of the shard's pages. Small: there may be millions.
+#[derive(Clone, Copy)]
 struct Listed {
-    page: Arc<Page>,
+    page: u32,
     place: Place,
     lookups: u32,
 }
 
-type Shard = HashMap<u64, Slot, BuildHasherDefault<InoHasher>>;
+const _: () = assert!(size_of::<(u64, Slot)>() <= 24, "entries are many");
+
+/// The pages that entries of one shard are in. A page is counted here by a plain number under the
+/// shard's lock: an atomic count of all its entries would be fought over by whoever lists and whoever
+/// forgets.
+#[derive(Default)]
+struct Pages {
+    pages: Vec<Option<(Arc<Page>, u32)>>,
+    free: Vec<u32>,
+    /// The one that was referred to last: listings come in rows.
+    last: u32,
+}
+
+#[derive(Default)]
+struct Shard {
+    slots: HashMap<u64, Slot, BuildHasherDefault<InoHasher>>,
+    pages: Pages,
+}
 
 /// The znodes of one dataset.
 pub(crate) struct ZnodeTable {
@@ -70,18 +89,84 @@ pub(crate) struct ZnodeTable {
     clock_hand: AtomicUsize,
 }
 
-impl Slot {
-    /// The znode; made of the page when nobody asked before. `None` when the page does not say enough,
-    /// which a page that gave this place out never does.
-    fn znode(&mut self) -> Option<&Arc<Znode>> {
-        if let Slot::Listed(listed) = self {
-            let node = Arc::new(listed.page.znode(listed.place)?);
-            node.lookups.store(u64::from(listed.lookups), Ordering::Relaxed);
-            *self = Slot::Known(node);
+impl Pages {
+    /// The number of a page, which has one more entry now.
+    fn refer(&mut self, page: &Arc<Page>) -> u32 {
+        if let Some(Some((last, entries))) = self.pages.get_mut(self.last as usize)
+            && Arc::ptr_eq(last, page)
+        {
+            *entries += 1;
+            return self.last;
         }
-        match self {
+        let new = Some((Arc::clone(page), 1));
+        self.last = match self.free.pop() {
+            Some(free) => {
+                self.pages[free as usize] = new;
+                free
+            }
+            None => {
+                self.pages.push(new);
+                (self.pages.len() - 1) as u32
+            }
+        };
+        self.last
+    }
+
+    /// One entry of a page is gone; the page, when it was the last.
+    fn release(&mut self, number: u32) -> Option<Arc<Page>> {
+        let slot = self.pages.get_mut(number as usize)?;
+        let (_, entries) = slot.as_mut()?;
+        *entries -= 1;
+        if *entries > 0 {
+            return None;
+        }
+        self.free.push(number);
+        slot.take().map(|(page, _)| page)
+    }
+
+    fn page(&self, listed: &Listed) -> Option<&Arc<Page>> {
+        self.pages.get(listed.page as usize)?.as_ref().map(|(page, _)| page)
+    }
+}
+
+impl Shard {
+    /// The znode of a number; made of its page when nobody asked before.
+    fn znode(&mut self, ino: u64) -> Option<&Arc<Znode>> {
+        let slot = self.slots.get_mut(&ino)?;
+        if let Slot::Listed(listed) = *slot {
+            // A page that gave this place out has enough to make a znode of it.
+            let node = Arc::new(self.pages.page(&listed)?.znode(listed.place)?);
+            node.lookups.store(u64::from(listed.lookups), Ordering::Relaxed);
+            *slot = Slot::Known(node);
+            self.pages.release(listed.page);
+        }
+        match slot {
             Slot::Known(node) => Some(node),
             Slot::Listed(_) => None,
+        }
+    }
+
+    fn remove_unheld(&mut self, ino: u64) -> Option<Arc<Znode>> {
+        match self.slots.get(&ino)? {
+            Slot::Known(node) if !node.is_held() => match self.slots.remove(&ino)? {
+                Slot::Known(node) => Some(node),
+                Slot::Listed(_) => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn candidate(&self, ino: u64, slot: &Slot) -> Option<PruneCandidate> {
+        match slot {
+            Slot::Known(node) if node.opens.load(Ordering::Relaxed) > 0 => None,
+            Slot::Known(node) => {
+                let link = node.first_link()?;
+                Some(PruneCandidate { ino, parent: link.parent.id.ino, name: link.name.into() })
+            }
+            Slot::Listed(listed) => {
+                let (parent, name) = self.pages.page(listed)?.link(listed.place)?;
+                Some(PruneCandidate { ino, parent, name: name.into() })
+            }
         }
     }
 }
@@ -93,7 +178,7 @@ impl ZnodeTable {
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.lock().len() as u64).sum()
+        self.shards.iter().map(|shard| shard.lock().slots.len() as u64).sum()
     }
 
     fn shard(&self, ino: u64) -> &Mutex<Shard> {
@@ -101,13 +186,13 @@ impl ZnodeTable {
     }
 
     pub(crate) fn find(&self, ino: u64) -> Option<Arc<Znode>> {
-        self.shard(ino).lock().get_mut(&ino)?.znode().cloned()
+        self.shard(ino).lock().znode(ino).cloned()
     }
 
     /// The same, held as if it were open: it stays until it is given back by [`ZnodeTable::release`].
     pub(crate) fn find_and_hold(&self, ino: u64) -> Option<Arc<Znode>> {
         let mut shard = self.shard(ino).lock();
-        let node = shard.get_mut(&ino)?.znode()?;
+        let node = shard.znode(ino)?;
         node.opens.fetch_add(1, Ordering::Relaxed);
         Some(Arc::clone(node))
     }
@@ -123,7 +208,7 @@ impl ZnodeTable {
         make: impl FnOnce() -> Znode,
     ) -> (Arc<Znode>, Inserted) {
         let mut shard = self.shard(ino).lock();
-        let before = shard.get_mut(&ino).and_then(Slot::znode);
+        let before = shard.znode(ino);
         if let Some(node) = before
             && node.id.generation == generation
         {
@@ -133,7 +218,7 @@ impl ZnodeTable {
         let carried = before.map_or(0, |node| node.lookups.swap(0, Ordering::Relaxed));
         let node = Arc::new(make());
         node.lookups.store(carried + lookups, Ordering::Relaxed);
-        let old = shard.insert(ino, Slot::Known(Arc::clone(&node)));
+        let old = shard.slots.insert(ino, Slot::Known(Arc::clone(&node)));
         drop(shard);
         match old {
             Some(Slot::Known(old)) => (node, Inserted::Replaced(old)),
@@ -150,9 +235,10 @@ impl ZnodeTable {
         page: &Arc<Page>,
         place: Place,
     ) -> Option<Referred> {
-        match self.shard(ino).lock().entry(ino) {
+        let Shard { slots, pages } = &mut *self.shard(ino).lock();
+        match slots.entry(ino) {
             Entry::Vacant(vacant) => {
-                vacant.insert(Slot::Listed(Listed { page: Arc::clone(page), place, lookups: 1 }));
+                vacant.insert(Slot::Listed(Listed { page: pages.refer(page), place, lookups: 1 }));
                 Some(Referred::Listed)
             }
             Entry::Occupied(mut slot) => match slot.get_mut() {
@@ -160,77 +246,82 @@ impl ZnodeTable {
                     node.lookups.fetch_add(1, Ordering::Relaxed);
                     Some(Referred::Known(Arc::clone(node)))
                 }
-                Slot::Listed(listed) if listed.page.dnode(listed.place)?.stat.id.generation == generation => {
+                Slot::Listed(listed) => {
+                    let shown = pages.page(listed)?.dnode(listed.place)?;
+                    if shown.stat.id.generation != generation {
+                        return None;
+                    }
                     listed.lookups = listed.lookups.checked_add(1)?;
                     Some(Referred::Listed)
                 }
-                _ => None,
+                Slot::Known(_) => None,
             },
         }
     }
 
     /// Takes back `count` references; the znode, if it is not held any more and left the table.
     pub(crate) fn forget(&self, ino: u64, count: u64) -> Option<Arc<Znode>> {
-        let mut shard = self.shard(ino).lock();
-        let gone = match shard.get_mut(&ino)? {
-            Slot::Listed(listed) => {
-                listed.lookups = u64::from(listed.lookups).saturating_sub(count) as u32;
-                if listed.lookups > 0 { None } else { shard.remove(&ino) }
-            }
-            Slot::Known(node) => {
-                let before = node.lookups.load(Ordering::Relaxed);
-                node.lookups.store(before.saturating_sub(count), Ordering::Relaxed);
-                return Self::remove_unheld(&mut shard, ino);
-            }
-        };
-        // A page goes with its last entry: outside the lock.
-        drop(shard);
-        drop(gone);
-        None
+        let mut guard = self.shard(ino).lock();
+        let shard = &mut *guard;
+        match shard.slots.entry(ino) {
+            Entry::Vacant(_) => None,
+            Entry::Occupied(mut slot) => match slot.get_mut() {
+                Slot::Listed(listed) => {
+                    listed.lookups = u64::from(listed.lookups).saturating_sub(count) as u32;
+                    if listed.lookups > 0 {
+                        return None;
+                    }
+                    let page = shard.pages.release(listed.page);
+                    slot.remove();
+                    // A page goes with its last entry: outside the lock.
+                    drop(guard);
+                    drop(page);
+                    None
+                }
+                Slot::Known(node) => {
+                    let before = node.lookups.load(Ordering::Relaxed);
+                    node.lookups.store(before.saturating_sub(count), Ordering::Relaxed);
+                    shard.remove_unheld(ino)
+                }
+            },
+        }
     }
 
     /// Takes back all references but the root's; the znodes that left the table. What is open stays.
     pub(crate) fn forget_all(&self, root: u64) -> Vec<Arc<Znode>> {
         let mut gone = Vec::new();
         for shard in &self.shards {
-            let slots: Vec<(u64, Slot)> = shard
-                .lock()
-                .extract_if(|ino, slot| {
-                    if let Slot::Known(node) = slot
-                        && *ino != root
-                    {
-                        node.lookups.store(0, Ordering::Relaxed);
-                    }
-                    !matches!(slot, Slot::Known(node) if node.is_held())
-                })
-                .collect();
-            gone.extend(slots.into_iter().filter_map(|(_, slot)| match slot {
-                Slot::Known(node) => Some(node),
-                Slot::Listed(_) => None,
-            }));
+            let Shard { slots, pages } = &mut *shard.lock();
+            let is_unheld = |ino: &u64, slot: &mut Slot| match slot {
+                Slot::Listed(_) => true,
+                Slot::Known(_) if *ino == root => false,
+                Slot::Known(node) => {
+                    node.lookups.store(0, Ordering::Relaxed);
+                    !node.is_held()
+                }
+            };
+            for (_, slot) in slots.extract_if(is_unheld) {
+                match slot {
+                    Slot::Known(node) => gone.push(node),
+                    Slot::Listed(listed) => drop(pages.release(listed.page)),
+                }
+            }
         }
         gone
     }
 
     /// Removes the znode if nobody holds it; called after an open file let go.
     pub(crate) fn release(&self, ino: u64) -> Option<Arc<Znode>> {
-        Self::remove_unheld(&mut self.shard(ino).lock(), ino)
-    }
-
-    fn remove_unheld(shard: &mut Shard, ino: u64) -> Option<Arc<Znode>> {
-        match shard.get(&ino)? {
-            Slot::Known(node) if !node.is_held() => match shard.remove(&ino)? {
-                Slot::Known(node) => Some(node),
-                Slot::Listed(_) => None,
-            },
-            _ => None,
-        }
+        self.shard(ino).lock().remove_unheld(ino)
     }
 
     /// Calls `each` for every znode, shard by shard, outside the shard's lock.
     pub(crate) fn for_each(&self, mut each: impl FnMut(&Arc<Znode>)) {
         for shard in &self.shards {
-            let nodes: Vec<_> = shard.lock().values_mut().filter_map(|slot| slot.znode().cloned()).collect();
+            let mut shard = shard.lock();
+            let numbers: Vec<u64> = shard.slots.keys().copied().collect();
+            let nodes: Vec<_> = numbers.iter().filter_map(|ino| shard.znode(*ino).cloned()).collect();
+            drop(shard);
             nodes.iter().for_each(&mut each);
         }
     }
@@ -241,29 +332,13 @@ impl ZnodeTable {
         for _ in 0..SHARDS {
             let hand = self.clock_hand.fetch_add(1, Ordering::Relaxed);
             let shard = self.shards[hand % SHARDS].lock();
-            let idle = shard.iter().filter_map(|(ino, slot)| slot.candidate(*ino));
+            let idle = shard.slots.iter().filter_map(|(ino, slot)| shard.candidate(*ino, slot));
             found.extend(idle.take(count - found.len()));
             if found.len() >= count {
                 break;
             }
         }
         found
-    }
-}
-
-impl Slot {
-    fn candidate(&self, ino: u64) -> Option<PruneCandidate> {
-        match self {
-            Slot::Known(node) if node.opens.load(Ordering::Relaxed) > 0 => None,
-            Slot::Known(node) => {
-                let link = node.first_link()?;
-                Some(PruneCandidate { ino, parent: link.parent.id.ino, name: link.name.into() })
-            }
-            Slot::Listed(listed) => {
-                let (parent, name) = listed.page.link(listed.place)?;
-                Some(PruneCandidate { ino, parent, name: name.into() })
-            }
-        }
     }
 }
 
