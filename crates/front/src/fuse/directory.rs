@@ -80,19 +80,21 @@ impl Filesystem {
         LISTING.with_borrow_mut(|buffer| {
             let mut listing = Listing::new(buffer, form.size);
             let mut is_complete = true;
+            let mut ttl = Duration::MAX;
             for item in entries.iter() {
                 if !listing.has_room(item.name, form.plus) {
                     is_complete = false;
                     break;
                 }
                 if form.attributes {
-                    self.list_attributes(&mut listing, listed, entries, &item);
+                    ttl = ttl.min(self.list_attributes(&mut listing, entries, &item));
                 } else if form.plus {
                     listing.plus(None);
                 }
                 listing.name(item.ino, item.next, item.kind, item.name);
             }
             let arrived = self.device.reply(unique, listing.as_bytes());
+            listed.note(ttl);
             if !form.attributes {
                 return;
             }
@@ -104,21 +106,15 @@ impl Filesystem {
         });
     }
 
-    fn list_attributes(
-        &self,
-        listing: &mut Listing<'_>,
-        listed: &Listed,
-        entries: &Entries,
-        item: &DirItem<'_>,
-    ) {
+    /// For how long what was listed of an entry may be believed: zero when nothing was.
+    fn list_attributes(&self, listing: &mut Listing<'_>, entries: &Entries, item: &DirItem<'_>) -> Duration {
         if item.name == "." || item.name == ".." {
             listing.plus(None);
-            return;
+            return Duration::MAX;
         }
         let known = self.dataset.cached_entry(entries, item);
-        let ttl = known.as_ref().map_or(Duration::ZERO, |entry| entry.attr_ttl.min(entry.entry_ttl));
-        listed.note(ttl);
-        listing.plus(known.map(|entry| self.entry(&entry)).as_ref());
+        listing.plus(known.as_ref().map(|entry| self.entry(entry)).as_ref());
+        known.map_or(Duration::ZERO, |entry| entry.attr_ttl.min(entry.entry_ttl))
     }
 
     /// Gives back the references of a listing that nobody received.

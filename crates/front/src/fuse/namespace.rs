@@ -46,6 +46,7 @@ impl Filesystem {
         // No answer is expected, not even an error.
         let mut fields = request.fields;
         if let Ok(count) = fields.u64() {
+            self.given.forgotten();
             self.forget_node(request.node, count);
         }
         Ok(())
@@ -55,6 +56,7 @@ impl Filesystem {
         let mut fields = request.fields;
         let Ok(nodes) = fields.u32() else { return Ok(()) };
         if fields.skip(4).is_ok() {
+            self.given.forgotten();
             for _ in 0..nodes {
                 let (Ok(node), Ok(count)) = (fields.u64(), fields.u64()) else { break };
                 self.forget_node(node, count);
@@ -66,7 +68,6 @@ impl Filesystem {
     fn forget_node(&self, node: u64, count: u64) {
         // The root was never looked up, so it is never forgotten.
         if node != ROOT_NODE {
-            self.given.forgotten();
             self.dataset.forget(node, count);
         }
     }
