@@ -152,6 +152,8 @@ pub struct Dataset {
     pub(crate) changes: AtomicU64,
     /// Bytes that prefetch has under way.
     pub(crate) guessed_bytes: AtomicU64,
+    /// The next stamp for pages: each is given once.
+    pub(crate) stamps: AtomicU64,
 }
 
 impl std::fmt::Debug for Dataset {
@@ -203,6 +205,7 @@ impl Dataset {
             holder: RwLock::new(None),
             changes: AtomicU64::new(0),
             guessed_bytes: AtomicU64::new(0),
+            stamps: AtomicU64::new(0),
         };
         dataset.keep_dnode(&dataset.root, &stat, dataset.root.sequence());
         Ok(dataset)
@@ -365,7 +368,7 @@ impl Dataset {
         if let Some(dnode) = known.filter(|dnode| dnode.stat.id == seen.id) {
             return Ok(dnode.identity());
         }
-        let kept = self.shared.objects.recall(&*self.shared.identities, self.id, seen.id)?;
+        let kept = self.shared.objects.recall(self.id, seen.id)?;
         if let Some(Identity { object, version, record_size }) = kept
             && version == seen.version()
         {

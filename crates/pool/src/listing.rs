@@ -278,7 +278,7 @@ impl Dataset {
     fn gather_page(&self, snapshot: &Snapshot, part: u32, stamp: Option<u64>, below: u64) -> Option<Pin> {
         let dir = &snapshot.dir;
         let object = dir.identity().object;
-        let stamp_now = stamp.or_else(|| self.shared.objects.next().ok().map(|id| id.0))?;
+        let stamp_now = stamp.unwrap_or_else(|| self.stamps.fetch_add(1, Ordering::Relaxed));
         let how = Admit { asked: Asked::Demand, keep: Keep::Cached };
         let count = snapshot.entries_of(part).count();
         let key = metadata::page_key(object, u64::from(part));

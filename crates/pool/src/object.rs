@@ -41,16 +41,11 @@ impl Objects {
     }
 
     /// What is remembered of a file, pending or kept.
-    pub(crate) fn recall(
-        &self,
-        store: &dyn IdentityStore,
-        dataset: DatasetId,
-        file: FileId,
-    ) -> Result<Option<Identity>> {
+    pub(crate) fn recall(&self, dataset: DatasetId, file: FileId) -> Result<Option<Identity>> {
         if let Some(pending) = self.pending.lock().get(&(dataset, file)) {
             return Ok(*pending);
         }
-        store.load(dataset, file)
+        self.store.load(dataset, file)
     }
 
     pub(crate) fn remember(&self, dataset: DatasetId, file: FileId, identity: Identity) {
