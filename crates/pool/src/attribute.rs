@@ -3,8 +3,9 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
+use arcwell_arc::Pin;
 use arcwell_base::origin::{FileType, SetAttr, Stat};
-use arcwell_base::{Error, Result};
+use arcwell_base::{BlockKey, Error, ObjectId, Result};
 use rustix::io::Errno;
 
 use crate::dataset::{Attributes, Dataset};
@@ -96,16 +97,8 @@ impl Dataset {
 
     /// The target of a symbolic link from the cache.
     pub fn cached_read_link(&self, ino: u64) -> Option<Result<Vec<u8>>> {
-        let node = match self.node(ino) {
-            Ok(node) => node,
-            Err(error) => return Some(Err(error)),
-        };
-        let identity = node.identity();
-        if !self.is_fresh(&node, &identity) {
-            return None;
-        }
-        let pin = self.metadata(metadata::link_key(identity.object))?;
-        Some(Ok(pin.to_vec()))
+        let target = self.fresh_block(ino, metadata::link_key)?;
+        Some(target.map(|pin| pin.to_vec()))
     }
 
     /// The target of a symbolic link.
@@ -128,15 +121,10 @@ impl Dataset {
 
     /// An extended attribute from the cache; ENODATA when there is none.
     pub fn cached_xattr(&self, ino: u64, name: &OsStr) -> Option<Result<Vec<u8>>> {
-        let node = match self.node(ino) {
-            Ok(node) => node,
+        let pin = match self.fresh_block(ino, |object| metadata::xattr_key(object, name))? {
+            Ok(pin) => pin,
             Err(error) => return Some(Err(error)),
         };
-        let identity = node.identity();
-        if !self.is_fresh(&node, &identity) {
-            return None;
-        }
-        let pin = self.metadata(metadata::xattr_key(identity.object, name))?;
         let value = metadata::decode_xattr(&pin, name)?;
         Some(value.map(<[u8]>::to_vec).ok_or_else(no_xattr))
     }
@@ -166,16 +154,8 @@ impl Dataset {
 
     /// The names of all extended attributes from the cache, each ended by a zero byte.
     pub fn cached_xattr_list(&self, ino: u64) -> Option<Result<Vec<u8>>> {
-        let node = match self.node(ino) {
-            Ok(node) => node,
-            Err(error) => return Some(Err(error)),
-        };
-        let identity = node.identity();
-        if !self.is_fresh(&node, &identity) {
-            return None;
-        }
-        let pin = self.metadata(metadata::xattr_names_key(identity.object))?;
-        Some(Ok(pin.to_vec()))
+        let names = self.fresh_block(ino, metadata::xattr_names_key)?;
+        Some(names.map(|pin| pin.to_vec()))
     }
 
     /// The names of all extended attributes, each ended by a zero byte.
@@ -206,6 +186,20 @@ impl Dataset {
     /// ENODATA when there is none; else the origin's; EROFS on a read-only dataset.
     pub fn remove_xattr(&self, ino: u64, name: &OsStr) -> Result<()> {
         self.change_xattr(ino, name, |node| self.origin.remove_xattr(node, name))
+    }
+
+    /// A metadata block of a file's present object, if the file may be believed unasked and the block
+    /// is there.
+    fn fresh_block(&self, ino: u64, key: impl FnOnce(ObjectId) -> BlockKey) -> Option<Result<Pin>> {
+        let node = match self.node(ino) {
+            Ok(node) => node,
+            Err(error) => return Some(Err(error)),
+        };
+        let identity = node.identity();
+        if !self.is_fresh(&node, &identity) {
+            return None;
+        }
+        self.metadata(key(identity.object)).map(Ok)
     }
 
     fn change_xattr(

@@ -20,6 +20,20 @@ use crate::znode::Znode;
 /// Times that an operation begins again when the directory changes under it.
 const RETRIES: usize = 8;
 
+/// A name, and the directory that it is in.
+type NameIn<'a> = (&'a Arc<Znode>, &'a OsStr);
+/// A file, and its znode if it has one.
+type Known<'a> = (FileId, Option<&'a Znode>);
+
+/// A rename, once it is known which files the two names are.
+struct Rename<'a> {
+    from: NameIn<'a>,
+    to: NameIn<'a>,
+    mode: RenameMode,
+    moved: Known<'a>,
+    target: Option<Known<'a>>,
+}
+
 impl Dataset {
     /// Looks a name up in the cache. See [`Dataset::lookup`].
     pub fn cached_lookup(&self, parent: u64, name: &OsStr) -> Option<Result<Looked>> {
@@ -294,90 +308,78 @@ impl Dataset {
                 // Other files took the names before we had them to ourselves.
                 continue;
             }
-            let moved = (moved, moved_node.as_deref().map(Arc::as_ref));
-            let target = target.map(|id| (id, target_node.as_deref().map(Arc::as_ref)));
-            return self.rename_known((&from_dir, from.1), (&to_dir, to.1), mode, moved, target);
+            let rename = Rename {
+                from: (&from_dir, from.1),
+                to: (&to_dir, to.1),
+                mode,
+                moved: (moved, moved_node.as_deref().map(Arc::as_ref)),
+                target: target.map(|id| (id, target_node.as_deref().map(Arc::as_ref))),
+            };
+            return self.rename_known(&rename);
         }
         Err(Error::new("rename", Errno::AGAIN))
     }
 
     /// Moves a name within a change of all that are concerned.
-    fn rename_known(
-        &self,
-        (from_dir, from): (&Arc<Znode>, &OsStr),
-        (to_dir, to): (&Arc<Znode>, &OsStr),
-        mode: RenameMode,
-        moved: (FileId, Option<&Znode>),
-        target: Option<(FileId, Option<&Znode>)>,
-    ) -> Result<()> {
+    fn rename_known(&self, rename: &Rename<'_>) -> Result<()> {
+        let Rename { from, to, mode, moved, target } = *rename;
         if let Some((id, node)) = target
             && mode != RenameMode::Exchange
             && id != moved.0
         {
             self.keep_last(node);
         }
-        if let Err(error) = self.origin.rename((&**from_dir, from), (&**to_dir, to), mode) {
-            self.doubt_name(from_dir, from);
-            self.doubt_name(to_dir, to);
+        if let Err(error) = self.origin.rename((&**from.0, from.1), (&**to.0, to.1), mode) {
+            self.doubt_name(from.0, from.1);
+            self.doubt_name(to.0, to.1);
             for (id, node) in std::iter::once(moved).chain(target) {
                 self.doubt_file(id, node);
             }
             return Err(error);
         }
-        self.renamed((from_dir, from), (to_dir, to), mode, moved, target);
-        self.settle_by_asking(from_dir);
-        if !Arc::ptr_eq(from_dir, to_dir) {
-            self.settle_by_asking(to_dir);
+        self.renamed(rename);
+        self.settle_by_asking(from.0);
+        if !Arc::ptr_eq(from.0, to.0) {
+            self.settle_by_asking(to.0);
         }
         Ok(())
     }
 
     /// Takes a rename into znodes and name blocks.
-    fn renamed(
-        &self,
-        (from_dir, from): (&Arc<Znode>, &OsStr),
-        (to_dir, to): (&Arc<Znode>, &OsStr),
-        mode: RenameMode,
-        moved: (FileId, Option<&Znode>),
-        target: Option<(FileId, Option<&Znode>)>,
-    ) {
+    fn renamed(&self, rename: &Rename<'_>) {
+        let Rename { from, to, mode, moved, target } = *rename;
         if target.is_some_and(|(id, _)| id == moved.0) {
             // Two names of one file: POSIX leaves both standing.
-            self.name_changed(from_dir, from, None);
-            self.name_changed(to_dir, to, None);
+            self.name_changed(from.0, from.1, None);
+            self.name_changed(to.0, to.1, None);
             return;
         }
         match (mode, target) {
             (RenameMode::Exchange, Some(target)) => {
-                self.relinked(target, (to_dir, to), (from_dir, from));
-                self.relinked(moved, (from_dir, from), (to_dir, to));
-                self.name_changed(from_dir, from, Some(Named::File(target.0)));
+                self.relinked(target, to, from);
+                self.relinked(moved, from, to);
+                self.name_changed(from.0, from.1, Some(Named::File(target.0)));
             }
             (mode, target) => {
                 if let Some((id, node)) = target {
-                    self.unnamed(to_dir, to, id, node);
+                    self.unnamed(to.0, to.1, id, node);
                 }
-                self.relinked(moved, (from_dir, from), (to_dir, to));
+                self.relinked(moved, from, to);
                 let left = (mode != RenameMode::Whiteout).then_some(Named::Absent);
-                self.name_changed(from_dir, from, left);
+                self.name_changed(from.0, from.1, left);
             }
         }
-        self.name_changed(to_dir, to, Some(Named::File(moved.0)));
+        self.name_changed(to.0, to.1, Some(Named::File(moved.0)));
     }
 
-    fn relinked(
-        &self,
-        (id, node): (FileId, Option<&Znode>),
-        (from_dir, from): (&Arc<Znode>, &OsStr),
-        (to_dir, to): (&Arc<Znode>, &OsStr),
-    ) {
+    fn relinked(&self, (id, node): Known<'_>, from: NameIn<'_>, to: NameIn<'_>) {
         let Some(node) = node else {
             self.shared.cache.remove(metadata::dnode_key(self.object, id.ino));
             return;
         };
         // In this order, so that whoever asks for its path meanwhile finds one.
-        node.add_link(to_dir, to);
-        node.remove_link(from_dir, from);
+        node.add_link(to.0, to.1);
+        node.remove_link(from.0, from.1);
         self.settle_by_asking(node);
     }
 
