@@ -99,6 +99,7 @@ impl Notices {
     }
 
     /// Invalidations that were lost because the queue was full.
+    #[cfg(test)]
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }

@@ -83,7 +83,8 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts `dataset`, which may have one mount at a time. What a dead daemon has left at the mountpoint is taken off first.
+    /// Mounts `dataset`, which may have one mount at a time. What a dead daemon has left at the
+    /// mountpoint is taken off first.
     ///
     /// # Errors
     /// When the mountpoint is no directory, not empty (without [`MountOptions::over`]) or already
@@ -120,16 +121,21 @@ impl Mounted {
             .map_err(|error| Error::new("start a thread", error))?;
         let filesystem = Filesystem::new(Arc::clone(&dataset), device, Arc::clone(&notices));
         let filesystem = Arc::new(filesystem);
-        let loops = Loops::start(&filesystem, threads(options.threads));
-        if loops.is_err() {
-            notices.stop();
-            dataset.clear_holder();
-        }
+        let loops = match Loops::start(&filesystem, threads(options.threads)) {
+            Ok(loops) => loops,
+            Err(error) => {
+                notices.stop();
+                dataset.clear_holder();
+                // It has nothing to send any more, so this does not wait.
+                let _ = notifier.join();
+                return Err(error);
+            }
+        };
         Ok(Mounted {
             mountpoint: mountpoint.to_owned(),
             device: entry.device,
             dataset,
-            loops: loops?,
+            loops,
             notices,
             notifier: Mutex::new(Some(notifier)),
         })
@@ -138,11 +144,6 @@ impl Mounted {
     /// Where it is mounted: absolute, without links.
     pub fn mountpoint(&self) -> &Path {
         &self.mountpoint
-    }
-
-    /// News of foreign changes that did not reach the kernel because there were too many.
-    pub fn notices_dropped(&self) -> u64 {
-        self.notices.dropped()
     }
 
     /// Waits until the mount is gone: by [`Mounted::unmount`] on another thread, `umount` or

@@ -14,8 +14,8 @@
 //! - `DO_READDIRPLUS`: attributes that are in memory come with the names. Not `READDIRPLUS_AUTO`: the
 //!   kernel then asks for attributes with the first part of a listing only, unless a program looks at
 //!   files between two parts; `find` and `ls -l` read to the end first, and every file was looked up
-//!   by itself (measured: 4 µs of daemon
-//!   an entry instead of less than 1). What the kernel has already is not sent again (see `given`).
+//!   by itself (measured: 4 µs of daemon an entry instead of less than 1). What the kernel has already
+//!   is not sent again (see `given`).
 //! - `DIRECT_IO_ALLOW_MMAP`: files are opened for direct I/O, yet may be mapped shared.
 //! - Not `ATOMIC_O_TRUNC`: with it the kernel leaves setuid and setgid of a file that another user
 //!   truncates by `open` to us, and says so only to servers that also take over every other such
