@@ -98,7 +98,6 @@ impl Instance {
             pool.set_tunable(name, value).map_err(|bad| Error::invalid("-o", bad.to_string()))?;
         }
         let served = Served {
-            origin: origin.info(),
             dataset: pool.add_dataset(&plan.pool_name(), origin, plan.properties.clone())?,
             mountpoint: plan.places.mountpoint.clone(),
             stats,

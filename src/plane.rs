@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant, SystemTime};
 
-use arcwell::origin::OriginInfo;
 use arcwell::table::{Kstats, Sample, Setting};
 use arcwell::{
     ByteSize, CachedReport, Cause, Class, Dataset, Error, MachineMemory, OriginStats, Pool, Result,
@@ -30,8 +29,6 @@ pub(crate) struct Served {
     pub(crate) dataset: Arc<Dataset>,
     /// Where programs see it.
     pub(crate) mountpoint: PathBuf,
-    /// What its origin is.
-    pub(crate) origin: OriginInfo,
     /// What its origin was asked for.
     pub(crate) stats: Arc<OriginStats>,
 }
@@ -89,6 +86,7 @@ impl Plane {
     }
 
     fn dataset_status(&self) -> DatasetStatus {
+        let origin = self.served.dataset.origin_info();
         let properties = self.served.dataset.properties();
         let properties = [
             ("primarycache", properties.primarycache.to_string()),
@@ -101,8 +99,8 @@ impl Plane {
         DatasetStatus {
             name: self.served.dataset.name().to_owned(),
             mountpoint: self.served.mountpoint.as_path().into(),
-            origin: self.served.origin.name.clone(),
-            filesystem: self.served.origin.filesystem.clone(),
+            origin: origin.name.clone(),
+            filesystem: origin.filesystem.clone(),
             health: self.health(),
             properties: properties.map(|(name, value)| (name.to_owned(), value)).into(),
         }

@@ -21,7 +21,7 @@ use crate::error::Result;
 ///
 /// `ino` is unique among the living files of one origin and is what `stat` shows (never 0 and never 1
 /// but for the root). `generation` tells apart files that had the same number one after the other:
-/// made from the file handle where the origin gives one, else from the birth time.
+/// made from the birth time, where the origin tells it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct FileId {
     /// Inode number.
@@ -367,8 +367,8 @@ pub trait Origin: Send + Sync + fmt::Debug {
     /// The names of all extended attributes, each ended by a zero byte.
     fn list_xattr(&self, node: &dyn Place) -> Result<Vec<u8>>;
 
-    /// Sets an extended attribute; `flags` is 0, `XATTR_CREATE` or `XATTR_REPLACE`. `caller` judges
-    /// whether a POSIX ACL may leave the setgid bit standing. The attributes that result.
+    /// Sets an extended attribute; `flags` is 0, `XATTR_CREATE` or `XATTR_REPLACE`. The attributes that
+    /// result.
     fn set_xattr(&self, node: &dyn Place, name: &OsStr, value: &[u8], flags: u32) -> Result<Stat>;
 
     /// Removes an extended attribute. The attributes that result.

@@ -172,7 +172,7 @@ pub struct Cached {
     pub bytes: u64,
     /// Bytes that are held.
     pub bytes_cached: u64,
-    /// What is directly below the path (or the file itself).
+    /// A row for each file, up to a limit; the sums are of all.
     pub rows: Vec<CachedRow>,
 }
 
