@@ -27,7 +27,7 @@ use crate::metadata::{self, Dnode};
 use crate::object::Objects;
 use crate::property::{Coherence, Properties};
 use crate::tunable::{PoolStats, PoolTunables};
-use crate::workers::Workers;
+use crate::workers::{Class, Workers};
 use crate::znode::page::Account;
 use crate::znode::table::{Inserted, ZnodeTable};
 use crate::znode::{Link, ObjectIdentity, Znode};
@@ -341,10 +341,19 @@ impl Dataset {
         node
     }
 
-    /// Lets a znode go that left the table.
+    /// Lets a znode go that left the table. Does not wait for the origin.
     pub(crate) fn retire(&self, node: &Znode) {
         if !node.has_link() {
             self.drop_blocks(node);
+        }
+        if !node.is_held()
+            && let Some(hold) = node.unkeep()
+        {
+            let let_go = move || {
+                drop(hold);
+                Ok(())
+            };
+            self.workers().run(Class::Change, let_go, |_| ());
         }
     }
 

@@ -172,7 +172,7 @@ impl Dataset {
         let linked = self.origin.link(&**node, &**dir, name);
         let stat = linked.inspect_err(|_| self.doubt_name(&dir, name))?;
         self.intern(&stat, || node.identity(), &dir, name, 1);
-        node.unkeep();
+        drop(node.unkeep());
         self.settle(&node, &stat);
         self.name_changed(&dir, name, Some(Named::File(stat.id)));
         self.settle_by_asking(&dir);
@@ -276,7 +276,7 @@ impl Dataset {
         node.remove_link(dir, name);
         let is_last = !node.has_link();
         match self.settle_by_asking(node) {
-            Some(stat) if stat.nlink > 0 && !is_last => node.unkeep(),
+            Some(stat) if stat.nlink > 0 && !is_last => drop(node.unkeep()),
             Some(stat) if stat.nlink > 0 => {}
             _ => self.shared.objects.forget(self.id, victim),
         }

@@ -15,8 +15,8 @@
 //! **One file, one znode.** Whoever may wait for the origin visits the znode
 //! ([`Visited`](crate::dataset::Visited)): it stays in the table although its asker may have given up.
 //!
-//! Locks, in order: `changing` (several: by inode number, see [`change`]) → `names` or `identity` →
-//! the cache's. The table's shard locks are taken alone.
+//! Locks, in order: `changing` (several: by inode number, see [`change`]) → a shard of the table →
+//! `names` or `identity` → the cache's. `changing` alone is held while the origin is asked.
 
 pub(crate) mod change;
 pub(crate) mod page;
@@ -212,10 +212,11 @@ impl Znode {
         drop(before);
     }
 
-    /// Lets the descriptor go that was kept: the name is there still.
-    pub(crate) fn unkeep(&self) {
-        let hold = self.hold.lock().take();
-        drop(hold);
+    /// Hands out the descriptor that was kept. To let go of it may take its time: the space of a file
+    /// without a name is given back then.
+    #[must_use]
+    pub(crate) fn unkeep(&self) -> Option<Box<dyn Hold>> {
+        self.hold.lock().take()
     }
 
     /// A consistent copy of the identity.
