@@ -196,11 +196,25 @@ mod tests {
     /// Long enough for any machine; only a failing test waits for it.
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    fn watched(dir: &tempfile::TempDir) -> (DirOrigin, Box<dyn Watch>, Receiver<Change>) {
+    /// A directory that is watched, with the directory `sub` in it, watched as well.
+    struct Bed {
+        origin: DirOrigin,
+        watch: Box<dyn Watch>,
+        receive: Receiver<Change>,
+        root: At,
+        sub: At,
+    }
+
+    fn watched(dir: &tempfile::TempDir) -> Bed {
+        std::fs::create_dir(dir.path().join("sub")).unwrap();
         let origin = DirOrigin::open(dir.path(), DirOptions::default()).unwrap();
         let (send, receive) = channel();
         let watch = origin.watch(Box::new(move |change| drop(send.send(change)))).unwrap();
-        (origin, watch, receive)
+        let root = At::root(&origin);
+        let sub = root.child(&origin, "sub");
+        watch.add(&root).unwrap();
+        watch.add(&sub).unwrap();
+        Bed { origin, watch, receive, root, sub }
     }
 
     fn until(receive: &Receiver<Change>, wanted: &Change) {
@@ -210,12 +224,7 @@ mod tests {
     #[test]
     fn foreign_changes_are_reported_by_name() {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("sub")).unwrap();
-        let (origin, watch, receive) = watched(&dir);
-        let root = At::root(&origin);
-        let sub = root.child(&origin, "sub");
-        watch.add(&root).unwrap();
-        watch.add(&sub).unwrap();
+        let Bed { origin: _origin, watch, receive, root, sub } = watched(&dir);
         watch.add(&sub).unwrap();
         let change = |dir: &At, name: &str| Change::Name { dir: dir.id(), name: name.into() };
 
@@ -234,12 +243,7 @@ mod tests {
     #[test]
     fn what_is_not_watched_any_more_is_silent() {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("sub")).unwrap();
-        let (origin, watch, receive) = watched(&dir);
-        let root = At::root(&origin);
-        let sub = root.child(&origin, "sub");
-        watch.add(&root).unwrap();
-        watch.add(&sub).unwrap();
+        let Bed { origin: _origin, watch, receive, root, sub } = watched(&dir);
         watch.remove(sub.id());
         watch.remove(sub.id());
         std::fs::write(dir.path().join("sub/unseen"), "1").unwrap();
