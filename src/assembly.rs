@@ -73,7 +73,6 @@ impl Instance {
     /// # Errors
     /// Whatever part could not be had.
     pub(crate) fn start(plan: &Plan, state: StateDir) -> Result<Instance> {
-        let _ = arcwell::raise_descriptor_limit();
         let stats = Arc::new(OriginStats::default());
         let origin = open_origin(plan, Arc::clone(&stats))?;
         let pool = Pool::new(PoolConfig {

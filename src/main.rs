@@ -2,10 +2,14 @@
 //!
 //! One file a command in [`command`]; what a mount is made of, in [`assembly`]; everything that is
 //! said to a person goes through here, so that bad news is always one line that begins with
-//! `arcwell:` and a status that is not zero.
+//! `arcwell:` and a status that is not zero. It goes through [`say`] and [`complain`], never through
+//! `println!`, which panics when the reader has gone away (`arcwell mount … | head -1`).
+
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 use std::error::Error;
-use std::io;
+use std::fmt::Display;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -47,10 +51,23 @@ fn main() -> ExitCode {
         Err(failure) if is_closed_pipe(&*failure) => ExitCode::SUCCESS,
         Err(failure) if failure.is::<daemon::Told>() => ExitCode::FAILURE,
         Err(failure) => {
-            eprintln!("arcwell: {failure}");
+            complain(&failure);
             ExitCode::FAILURE
         }
     }
+}
+
+/// Prints a line.
+///
+/// # Errors
+/// When nobody reads it any more, among others.
+fn say(line: &dyn Display) -> io::Result<()> {
+    writeln!(io::stdout(), "{line}")
+}
+
+/// Says what went wrong. Where nobody listens, the status still tells.
+fn complain(what: &dyn Display) {
+    let _ = writeln!(io::stderr(), "arcwell: {what}");
 }
 
 /// Whether somebody stopped reading what we print (`arcwell stat 1 | head`): no news at all.
@@ -64,7 +81,7 @@ fn wrong_use(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return if error.use_stderr() { ExitCode::from(WRONG_USE) } else { ExitCode::SUCCESS };
     }
-    eprintln!("arcwell: {}", one_line(error));
+    complain(&one_line(error));
     ExitCode::from(WRONG_USE)
 }
 

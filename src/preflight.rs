@@ -13,6 +13,9 @@ const FUSE_DEVICE: &str = "/dev/fuse";
 /// Where the system says what users may do with it.
 const FUSE_CONFIGURATION: &str = "/etc/fuse.conf";
 
+/// With fewer open files not even the control socket can be served.
+const FILES_MIN: u64 = 64;
+
 /// Where to mount what: absolute, without links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Places {
@@ -85,8 +88,43 @@ fn directory(role: &'static str, path: &Path) -> Result<PathBuf> {
     Ok(resolved)
 }
 
+/// Checks that the mount does not cover the state directory: it would be reached through the very
+/// daemon that it belongs to, which then waits for itself.
+///
+/// # Errors
+/// One line that says so.
+pub(crate) fn state(directory: &Path, places: &Places) -> Result<()> {
+    // What does not exist yet has no links in it.
+    let above = directory.ancestors().find_map(|above| Some((above, fs::canonicalize(above).ok()?)));
+    let resolved = match above {
+        Some((above, whole)) => whole.join(directory.strip_prefix(above).unwrap_or(directory)),
+        None => directory.to_owned(),
+    };
+    match resolved.starts_with(&places.mountpoint) {
+        false => Ok(()),
+        true => {
+            Err(Error::invalid("state directory", "the mount would cover it; name another").about(directory))
+        }
+    }
+}
+
+/// Checks that this process may open enough files.
+///
+/// # Errors
+/// One line that says how many there have to be.
+pub(crate) fn open_files() -> Result<()> {
+    match arcwell::raise_descriptor_limit() {
+        0..FILES_MIN => {
+            let why = format!("the limit is below {FILES_MIN}; some thousands are better (ulimit -n)");
+            Err(Error::invalid("open files", why))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn refuse_mounted(mountpoint: &Path) -> Result<()> {
-    if fuse::mounted_at(mountpoint)?.is_some() {
+    // Another file system is what `--over` is for: a disk, an NFS directory.
+    if fuse::mounted_at(mountpoint)?.is_some_and(|entry| entry.is_arcwell()) {
         let why = "is mounted by arcwell already; see arcwell status, or end it with arcwell umount";
         return Err(Error::invalid("mountpoint", why).about(mountpoint));
     }
@@ -181,6 +219,22 @@ mod tests {
         assert_eq!(found, Places { origin: root.join("origin"), mountpoint: root.join("mnt") });
         let over = places(&root.join("link"), None, &mut |_| ()).unwrap();
         assert_eq!(over.mountpoint, root.join("origin"));
+    }
+
+    #[test]
+    fn a_state_that_the_mount_would_cover_is_refused() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path().canonicalize().unwrap();
+        fs::create_dir(root.join("mnt")).unwrap();
+        std::os::unix::fs::symlink(root.join("mnt"), root.join("link")).unwrap();
+        let places = Places { origin: root.join("mnt"), mountpoint: root.join("mnt") };
+        for covered in ["mnt", "mnt/state", "mnt/a/b", "link/state"] {
+            let line = state(&root.join(covered), &places).unwrap_err().to_string();
+            assert!(line.ends_with("the mount would cover it; name another"), "{line}");
+        }
+        for beside in ["", "mnt2", "state/mnt"] {
+            state(&root.join(beside), &places).unwrap();
+        }
     }
 
     #[test]

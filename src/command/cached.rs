@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use arcwell::ByteSize;
 
-use crate::Failure;
 use crate::grid::{Align, Grid};
 use crate::locate;
+use crate::{Failure, say};
 
 /// Show how much of a file or directory is in the cache
 #[derive(Debug, clap::Args)]
@@ -24,7 +24,7 @@ impl Arguments {
         let (client, path) = locate::inside(&self.path)?;
         let cached = client.cached(&path)?;
         if self.json {
-            println!("{}", serde_json::to_string(&cached)?);
+            say(&serde_json::to_string(&cached)?)?;
             return Ok(());
         }
         let columns =
@@ -35,7 +35,8 @@ impl Arguments {
         }
         grid.row(cells(&path, cached.bytes, cached.bytes_cached));
         grid.print()?;
-        println!("{} of {} blocks of {} files", cached.blocks_cached, cached.blocks, cached.files);
+        let (held, blocks, files) = (cached.blocks_cached, cached.blocks, cached.files);
+        say(&format_args!("{held} of {blocks} blocks of {files} files"))?;
         Ok(())
     }
 }

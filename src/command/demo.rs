@@ -15,15 +15,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tempfile::TempDir;
 
 use self::work::{Reads, Round, find};
-use crate::Failure;
 use crate::assembly::{Instance, Plan};
 use crate::cache_size::{self, Asked, Chosen};
 use crate::grid::{Align, Grid};
 use crate::plane::Plane;
-use crate::preflight;
-use crate::preflight::Places;
+use crate::preflight::{self, Places};
 use crate::scratch::Shape;
 use crate::signals::{self, Awaited, Ear, Signals};
+use crate::{Failure, say};
 
 /// The tree: a few thousand files in a few hundred directories, 300 MB.
 const SHAPE: Shape =
@@ -49,6 +48,7 @@ impl Arguments {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let signals = Signals::block()?;
         let size = cache_size::choose(Asked::Auto, "cache", &MachineMemory::read()?)?;
+        preflight::open_files()?;
         preflight::fuse_device()?;
         let scratch = Scratch::new()?;
         let shape = Shape { files: self.files, ..SHAPE };
@@ -67,7 +67,7 @@ impl Arguments {
             interrupted.and(outcome)
         });
         bar.finish_and_clear();
-        println!("{}", outcome?);
+        say(&outcome?)?;
         Ok(())
     }
 }

@@ -3,9 +3,9 @@
 use arcwell::Error;
 use arcwell_front::control::Tunable;
 
-use crate::Failure;
 use crate::grid::{Align, Grid};
 use crate::locate::Daemon;
+use crate::{Failure, say};
 
 /// Show tunables of a running daemon: value, default, what is allowed and what it does
 #[derive(Debug, clap::Args)]
@@ -27,7 +27,7 @@ impl Arguments {
         let shown = chosen(self.daemon.client()?.tunables()?, &self.names)?;
         if self.json {
             for tunable in &shown {
-                println!("{}", serde_json::to_string(tunable)?);
+                say(&serde_json::to_string(tunable)?)?;
             }
             return Ok(());
         }

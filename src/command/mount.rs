@@ -12,7 +12,7 @@ use crate::assembly::{Instance, Plan};
 use crate::cache_size::{self, Asked, BadSize, Chosen};
 use crate::daemon::{self, Voice};
 use crate::signals::{Awaited, Signals};
-use crate::{Failure, announcement, preflight};
+use crate::{Failure, announcement, preflight, say};
 
 /// The tunable that `--arc-max` sets.
 const SIZE_MAX: &str = "arc.size_max";
@@ -101,7 +101,7 @@ impl Arguments {
             return Ok(until_end(instance, &signals)?);
         }
         if !self.detached {
-            println!("{}", daemon::launch()?);
+            say(&daemon::launch()?)?;
             return Ok(());
         }
         let begun = Signals::block().and_then(|signals| Ok((self.begin(&signals, false)?, signals)));
@@ -152,6 +152,7 @@ impl Arguments {
     /// Checks everything that can be checked before anything is touched.
     fn plan(self, notes: &mut Vec<String>) -> Result<Plan> {
         let size = self.size()?;
+        preflight::open_files()?;
         preflight::fuse_device()?;
         if self.allow_other {
             preflight::allow_other()?;
@@ -163,6 +164,7 @@ impl Arguments {
                 .map_err(|e| Error::new("find the state directory", e).about(directory.clone()))?,
             None => StateDir::default_path(&socket::label(&places.origin))?,
         };
+        preflight::state(&state, &places)?;
         let properties = Properties {
             primarycache: self.primarycache,
             recordsize: self.recordsize,

@@ -6,8 +6,8 @@ use arcwell::ByteSize;
 use arcwell_front::control::PrimeProgress;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::Failure;
 use crate::locate;
+use crate::{Failure, say};
 
 /// Load files and directories into the cache, recursively
 ///
@@ -30,7 +30,7 @@ impl Arguments {
             });
             bar.finish_and_clear();
             let done = done?;
-            println!("primed {} files, {}", done.files_done, ByteSize(done.bytes_done));
+            say(&format_args!("primed {} files, {}", done.files_done, ByteSize(done.bytes_done)))?;
         }
         Ok(())
     }

@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use arcwell::Error;
 
-use crate::Failure;
 use crate::locate::Daemon;
+use crate::{Failure, say};
 
 /// Set tunables of a running daemon; they take effect at once
 #[derive(Debug, clap::Args)]
@@ -23,7 +23,7 @@ impl Arguments {
         let client = self.daemon.client()?;
         for Assignment { name, value } in &self.assignments {
             let set = client.set(name, value)?;
-            println!("{} = {}", set.name, set.value);
+            say(&format_args!("{} = {}", set.name, set.value))?;
         }
         Ok(())
     }

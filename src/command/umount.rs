@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use arcwell::{Error, fuse};
 use arcwell_front::control::{Client, socket};
 
-use crate::{Failure, preflight};
+use crate::{Failure, preflight, say};
 
 /// How long a daemon may take to end after its mount is gone.
 const END_LIMIT: Duration = Duration::from_secs(15);
@@ -32,14 +32,15 @@ impl Arguments {
         if socket::is_alive(&socket) {
             Client::new(&socket)?.unmount(self.force)?;
             wait_until_ended(&socket, &mountpoint)?;
-            println!("unmounted {}", mountpoint.display());
+            say(&format_args!("unmounted {}", mountpoint.display()))?;
             return Ok(());
         }
         if fuse::detach_stale(&mountpoint)? {
-            println!("detached {}, which a daemon that died had left mounted", mountpoint.display());
+            let place = mountpoint.display();
+            say(&format_args!("detached {place}, which a daemon that died had left mounted"))?;
             return Ok(());
         }
-        let why = if fuse::mounted_at(&mountpoint)?.is_some() {
+        let why = if fuse::mounted_at(&mountpoint)?.is_some_and(|entry| entry.is_arcwell()) {
             "is mounted by a daemon of another user or another runtime directory"
         } else {
             "is not mounted by arcwell"

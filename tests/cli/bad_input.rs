@@ -2,6 +2,8 @@
 //! mounted is left behind.
 
 use std::fs;
+use std::io;
+use std::process::Stdio;
 
 use crate::bed::{Bed, can_mount};
 
@@ -121,6 +123,70 @@ fn a_place_or_a_state_that_is_in_use_is_refused() {
     assert!(foreign.contains("state: it belongs to the pool "), "{foreign}");
     let not_one = refused(&bed, &["origin", "mnt", "--state", "origin/sub"]);
     assert!(not_one.contains("it holds other files and is not a state directory"), "{not_one}");
+    for words in
+        [&["origin", "mnt", "--state", "mnt/state"][..], &["--over", "origin", "--state", "origin/s"]]
+    {
+        let covered = refused(&bed, words);
+        assert!(covered.ends_with(": the mount would cover it; name another"), "{covered}");
+    }
+    assert!(!bed.path("mnt/state").exists() && !bed.path("origin/s").exists());
+    assert!(bed.run(&["umount", "/proc"]).refused().ends_with("/proc: is not mounted by arcwell"));
+}
+
+#[test]
+fn too_few_open_files_are_refused_and_few_are_enough() {
+    if !can_mount() {
+        return;
+    }
+    let bed = Bed::new();
+    for number in 0..300 {
+        fs::write(bed.origin().join(format!("file{number}")), "x").unwrap();
+    }
+    let mount = ["mount", "origin", "mnt", "--state", "state"];
+    let line = bed.run_with_open_files(20, &mount).refused();
+    assert!(line.starts_with("open files: the limit is below 64"), "{line}");
+    bed.assert_clean();
+    bed.run_with_open_files(64, &mount).fine();
+    for number in 0..300 {
+        assert_eq!(fs::read(bed.mountpoint().join(format!("file{number}"))).unwrap(), b"x");
+    }
+    let open: Vec<fs::File> = (0..300)
+        .map(|number| fs::File::open(bed.mountpoint().join(format!("file{number}"))).unwrap())
+        .collect();
+    bed.run(&["status"]).fine();
+    drop(open);
+    bed.run(&["umount", "mnt"]).fine();
+    bed.assert_clean();
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_news() {
+    if !can_mount() {
+        return;
+    }
+    let bed = Bed::new();
+    for words in [
+        &["mount", "origin", "mnt", "--state", "state"][..],
+        &["set", "arc.size_max=64M"],
+        &["get", "--json"],
+        &["status"],
+        &["stat"],
+        &["prime", "mnt"],
+        &["cached", "mnt"],
+        &["cached", "mnt", "--json"],
+        &["umount", "mnt"],
+    ] {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        let output = bed.command().args(words).stdout(Stdio::from(writer)).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.as_str()), (Some(0), ""), "{words:?}");
+    }
+    bed.assert_clean();
+    let (reader, writer) = io::pipe().unwrap();
+    drop(reader);
+    let deaf = bed.command().arg("stat").stderr(Stdio::from(writer)).status().unwrap();
+    assert_eq!(deaf.code(), Some(1), "a complaint that nobody hears");
 }
 
 #[test]

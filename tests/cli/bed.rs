@@ -108,7 +108,12 @@ impl Bed {
 
     /// The program, in this bed's surroundings.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_arcwell"));
+        self.command_of(env!("CARGO_BIN_EXE_arcwell"))
+    }
+
+    /// Any program, in this bed's surroundings.
+    fn command_of(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
         command
             .env("ARCWELL_RUNTIME_DIR", self.path("run"))
             .env("XDG_STATE_HOME", self.path("states"))
@@ -120,6 +125,14 @@ impl Bed {
     /// Runs the program with these words.
     pub(crate) fn run(&self, words: &[&str]) -> Said {
         self.command().args(words).output().unwrap().into()
+    }
+
+    /// Runs the program with these words where no more files may be open.
+    pub(crate) fn run_with_open_files(&self, limit: usize, words: &[&str]) -> Said {
+        let program = self.command();
+        let mut shell = self.command_of("sh");
+        let line = format!("ulimit -n {limit}; exec \"$0\" \"$@\"");
+        shell.args(["-c", &line]).arg(program.get_program()).args(words).output().unwrap().into()
     }
 
     /// Mounts with these further words.

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use crate::bed::{Bed, Said, big, can_mount, wait_until};
+use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -170,6 +171,29 @@ fn a_directory_is_mounted_over_itself() {
     bed.run(&["umount", "origin"]).fine();
     assert_eq!(fs::read_to_string(bed.origin().join("new")).unwrap(), "below");
     bed.assert_clean();
+}
+
+#[test]
+fn a_mountpoint_of_another_file_system_is_mounted_over_too() {
+    if !can_mount() {
+        return;
+    }
+    let bed = Bed::new();
+    let origin = bed.origin();
+    match rustix::mount::mount("disk", &origin, "tmpfs", MountFlags::empty(), None) {
+        Ok(()) => {}
+        Err(_) => return println!("SKIPPED: only root may mount a disk"),
+    }
+    fs::write(origin.join("kept"), "on the disk").unwrap();
+    let said = bed.run(&["mount", "--over", "origin", "--state", "state", "--arc-max", "32M"]);
+    let read = fs::read_to_string(origin.join("kept"));
+    let ended = bed.run(&["umount", "origin"]);
+    let again = bed.run(&["umount", "origin"]);
+    rustix::mount::unmount(&origin, UnmountFlags::DETACH).unwrap();
+    assert!(said.fine().contains("is mounted over itself"));
+    assert_eq!(read.unwrap(), "on the disk");
+    ended.fine();
+    assert!(again.refused().ends_with("origin: is not mounted by arcwell"));
 }
 
 #[test]
