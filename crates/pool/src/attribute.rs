@@ -13,7 +13,7 @@ use crate::metadata;
 use crate::znode::Znode;
 
 /// Extended attributes that change with the permission bits, and the bits with them.
-pub(crate) const ACL_XATTRS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_default"];
+const ACL_XATTRS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_default"];
 /// Extended attribute that a write takes away.
 const CAPABILITY_XATTR: &str = "security.capability";
 
@@ -86,6 +86,15 @@ impl Dataset {
             return Ok(stat);
         }
         self.origin.set_attr(node, &SetAttr { perm: Some(perm), ..SetAttr::default() })
+    }
+
+    /// Drops the extended attributes that follow the permission bits.
+    fn drop_acls(&self, node: &Znode) {
+        let object = node.identity().object;
+        for name in ACL_XATTRS {
+            self.shared.cache.remove(metadata::xattr_key(object, OsStr::new(name)));
+        }
+        self.shared.cache.remove(metadata::xattr_names_key(object));
     }
 
     /// Drops what is known of file capabilities: whatever writes a file takes them away.

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use arcwell_base::origin::{Access, Allocate, Caller, FileType, Seek, SetAttr};
 use arcwell_base::{Error, Result};
@@ -140,6 +141,27 @@ impl Dataset {
             false => self.revalidate(&file.node)?,
         };
         Ok(Entry { stat: now.stat, entry_ttl: now.ttl, attr_ttl: now.ttl })
+    }
+
+    /// Counts a file or directory as open: its znode stays.
+    pub(crate) fn opened(&self, node: &Znode) {
+        node.opens.fetch_add(1, Ordering::Relaxed);
+        self.shared.stats.znodes_open.add(1);
+    }
+
+    pub(crate) fn closed(&self, node: &Znode) {
+        self.shared.stats.znodes_open.sub(1);
+        self.let_go(node);
+    }
+
+    /// Ends a stay that kept a znode as if it were open.
+    pub(crate) fn let_go(&self, node: &Znode) {
+        if node.opens.fetch_sub(1, Ordering::Relaxed) == 1
+            && node.id != self.root.id
+            && let Some(node) = self.znodes.release(node.id.ino)
+        {
+            self.retire(&node);
+        }
     }
 
     fn opened_file(self: &Arc<Self>, node: Arc<Znode>) -> Result<Arc<OpenFile>> {

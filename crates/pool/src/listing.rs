@@ -4,9 +4,13 @@
 //! skipped or shown twice while names come and go. Offset 0 takes a new snapshot. The snapshot is the
 //! listing's blocks, pinned; a change of ours drops the blocks from the cache, and open directories
 //! keep theirs.
+//!
+//! Attributes come with the entries from pages: for each part of a listing one block that holds copies of
+//! the dnodes, gathered when somebody first asks. Pages are true as long as they bear the directory's
+//! stamp; see [`Page`] for what becomes of those in use.
 
 use std::ffi::OsStr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -193,27 +197,6 @@ impl Dataset {
         let node = self.directory(ino)?;
         self.opened(&node);
         Ok(Arc::new(OpenDir { dataset: Arc::clone(self), node, snapshot: Mutex::new(None) }))
-    }
-
-    pub(crate) fn opened(&self, node: &Znode) {
-        node.opens.fetch_add(1, Ordering::Relaxed);
-        self.shared.stats.znodes_open.add(1);
-    }
-
-    pub(crate) fn closed(&self, node: &Znode) {
-        self.shared.stats.znodes_open.sub(1);
-        self.let_go(node);
-    }
-
-    /// Ends a hold that kept a znode as if it were open.
-    pub(crate) fn let_go(&self, node: &Znode) {
-        let opens: &AtomicU32 = &node.opens;
-        if opens.fetch_sub(1, Ordering::Relaxed) == 1
-            && node.id != self.root.id
-            && let Some(node) = self.znodes.release(node.id.ino)
-        {
-            self.retire(&node);
-        }
     }
 
     /// Attributes of an entry, if they are cached and the listing is still true; the asker then holds

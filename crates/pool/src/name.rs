@@ -9,10 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arcwell_base::origin::{Caller, FileId, NewNode, RenameMode, Stat};
-use arcwell_base::{Cause, Error, Result};
+use arcwell_base::{Error, Result};
 use rustix::io::Errno;
 
-use crate::attribute::ACL_XATTRS;
 use crate::dataset::{Dataset, Entry, Looked, Visited};
 use crate::metadata::{self, Named};
 use crate::znode::Znode;
@@ -399,18 +398,4 @@ impl Dataset {
         self.name_changed(dir, name, None);
         self.doubt(dir);
     }
-
-    /// Drops the extended attributes that follow the permission bits.
-    pub(crate) fn drop_acls(&self, node: &Znode) {
-        let object = node.identity().object;
-        for name in ACL_XATTRS {
-            self.shared.cache.remove(metadata::xattr_key(object, OsStr::new(name)));
-        }
-        self.shared.cache.remove(metadata::xattr_names_key(object));
-    }
-}
-
-/// The error for a file that lost its identity under an operation.
-pub(crate) fn stale(operation: &'static str) -> Error {
-    Error::new(operation, Cause::Stale)
 }

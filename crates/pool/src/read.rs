@@ -14,13 +14,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arcwell_arc::{Admit, Asked, Keep};
-use arcwell_base::{BlockKey, Error, Kind, Result};
+use arcwell_base::{BlockKey, Cause, Error, Kind, Result};
 use smallvec::SmallVec;
 
 use crate::dataset::Dataset;
 use crate::file::OpenFile;
 use crate::flight::{Claim, Lead, Outcome};
-use crate::name::stale;
 use crate::property::Coherence;
 use crate::slice::{Piece, Slices};
 use crate::stream::Found;
@@ -130,7 +129,7 @@ impl OpenFile {
                 }
             }
         }
-        Err(stale("read"))
+        Err(Error::new("read", Cause::Stale))
     }
 
     /// Reads `len` bytes from `offset`, fewer only at the end of the file. May block.
