@@ -13,7 +13,7 @@ use crate::walk::KernelCaches;
 /// What a run did.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub struct Task {
-    /// `read`, `find` or `list`.
+    /// `read`, `find`, `statx` or `list`.
     pub work: &'static str,
     /// On what: `data`, `many` or `flat`.
     pub shape: &'static str,

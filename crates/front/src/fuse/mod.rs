@@ -8,7 +8,8 @@
 //!
 //! [`Mounted::new`] makes a mount; `mount` is its life, `attach` the system calls, `mountpoint` what
 //! is mounted where. `session` reads requests, `filesystem` says who answers them, and
-//! `namespace`, `attribute`, `data`, `directory`, `xattr` do. `wire` is the protocol as bytes.
+//! `namespace`, `attribute`, `data`, `directory`, `xattr` do; `handle` numbers what is open, `given` knows what
+//! the kernel has already. `wire` is the protocol as bytes.
 //!
 //! # Why not the loop of the `fuser` crate
 //!
