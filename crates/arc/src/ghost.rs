@@ -25,7 +25,7 @@ pub(crate) struct Ghost {
     kind: Kind,
 }
 
-const _: () = assert!(size_of::<Ghost>() <= 24, "ghosts are many: DESIGN allows 24 bytes");
+const _: () = assert!(size_of::<Ghost>() <= 24, "ghosts are many");
 
 impl Default for Ghost {
     fn default() -> Self {

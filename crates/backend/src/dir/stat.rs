@@ -6,7 +6,7 @@
 //! of discovery, so that it is normally the same in the next run.
 //!
 //! **The generation** is a hash of birth time and inode number. The file handle would be the better
-//! witness (DESIGN §3), but no safe wrapper of `name_to_handle_at` exists. What the birth time
+//! witness, but no safe wrapper of `name_to_handle_at` exists (docs/adr/0002). What the birth time
 //! cannot tell apart is a number that is given away twice within one tick of the origin's clock;
 //! such a version is younger than the granularity and is not trusted anyway. Where the origin knows
 //! no birth time, or changes it (overlay file systems), only number and version tell files apart.
