@@ -387,6 +387,7 @@ impl Dataset {
         };
         let key = metadata::name_key(dir.identity().object, name);
         let known = self.shared.cache.peek(key).and_then(|pin| metadata::decode_name(&pin, name));
+        let is_unknown = known.is_none();
         let is_dir_expected = self.compare(&dir);
         let child = match known {
             Some(Named::File(id)) => Some(id),
@@ -401,7 +402,9 @@ impl Dataset {
                 true
             }
         });
-        if !is_dir_expected || !is_child_expected {
+        // Of a name that we know nothing of, the holder may know what was true before: another event
+        // may have shown us the directory as it is after this one.
+        if !is_dir_expected || !is_child_expected || is_unknown {
             self.tell_holder(|holder| holder.invalidate_name(dir.id.ino, name));
         }
     }

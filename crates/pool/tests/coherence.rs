@@ -5,14 +5,16 @@
 
 mod bed;
 
-use std::ffi::OsStr;
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use arcwell_arc::ListKind;
 use arcwell_base::origin::RenameMode;
-use arcwell_pool::{CacheMode, Coherence, OpenHow};
+use arcwell_pool::{CacheMode, Coherence, Holder, OpenHow, PruneCandidate};
 use bed::{Plan, all_of, come_of_age, lettered, same, until, write_at};
 
 const BOTH: [Coherence; 2] = [Coherence::Timeout, Coherence::Notify];
@@ -160,6 +162,51 @@ fn notices_reach_files_whose_names_are_not_cached() {
         drop(files);
         bed.finish();
     }
+}
+
+/// What a kernel was told to forget.
+#[derive(Default)]
+struct Told(Mutex<HashSet<OsString>>);
+
+struct Listening(Arc<Told>);
+
+impl Holder for Listening {
+    fn invalidate_node(&self, _: u64) {}
+
+    fn invalidate_name(&self, _: u64, name: &OsStr) {
+        self.0.0.lock().unwrap().insert(name.to_owned());
+    }
+
+    fn prune(&self, _: &[PruneCandidate]) {}
+}
+
+/// The kernel knows names longer than we do: it is told of each that changed, though the directory
+/// was found changed by the event before, and then looked as expected.
+#[test]
+fn the_holder_is_told_of_names_that_change_in_one_burst() {
+    let bed = Plan::new(Coherence::Notify).bed();
+    let told = Arc::new(Told::default());
+    bed.dataset.set_holder(Box::new(Listening(Arc::clone(&told))));
+    fs::create_dir(bed.origin("d")).unwrap();
+    fs::write(bed.origin("d/kept"), "0").unwrap();
+    fs::write(bed.origin("d/doomed"), "0").unwrap();
+    let d = bed.ino("d");
+    for round in 0..40 {
+        for name in ["kept", "doomed"] {
+            bed.look(d, name).unwrap().unwrap();
+        }
+        told.0.lock().unwrap().clear();
+        fs::write(bed.origin("d/new"), round.to_string()).unwrap();
+        fs::rename(bed.origin("d/new"), bed.origin("d/kept")).unwrap();
+        fs::remove_file(bed.origin("d/doomed")).unwrap();
+        until("the names are taken back", || {
+            let told = told.0.lock().unwrap();
+            ["kept", "doomed"].iter().all(|name| told.contains(OsStr::new(name)))
+        });
+        fs::write(bed.origin("d/doomed"), round.to_string()).unwrap();
+        until("the name is back", || bed.look(d, "doomed").unwrap().is_some());
+    }
+    bed.finish();
 }
 
 /// What changed before a directory was watched was told to nobody.
