@@ -20,6 +20,12 @@ use crate::signals::Bell;
 /// How long an origin may take to show that it lives before it is called degraded.
 const HEALTH_LIMIT: Duration = Duration::from_secs(2);
 
+/// For how long a file may still count as open though its program has closed it: the kernel tells of that
+/// later, and does not wait for us.
+const CLOSING_LIMIT: Duration = Duration::from_millis(500);
+/// Time between two looks.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// Statistics that tell of work that is not finished.
 const PENDING: [&str; 3] = ["pool.queued", "pool.running", "pool.identities_pending"];
 
@@ -82,6 +88,18 @@ impl Plane {
             Ok(Ok(_)) => Health::Online,
             Ok(Err(error)) => Health::Degraded { why: error.to_string() },
             Err(_) => Health::Degraded { why: format!("no answer within {HEALTH_LIMIT:?}") },
+        }
+    }
+
+    /// Files that are open and stay so.
+    fn open_files(&self) -> u64 {
+        let end = Instant::now() + CLOSING_LIMIT;
+        loop {
+            let [open] = self.values(["znode.open"]);
+            if open == 0 || Instant::now() >= end {
+                return open;
+            }
+            std::thread::sleep(PAUSE);
         }
     }
 
@@ -160,8 +178,8 @@ impl ControlPlane for Plane {
     }
 
     fn unmount(&self, force: bool) -> Result<()> {
-        let [open] = self.values(["znode.open"]);
-        if open > 0 && !force {
+        let open = if force { 0 } else { self.open_files() };
+        if open > 0 {
             let what = if open == 1 { "a file is".to_owned() } else { format!("{open} files are") };
             let line = format!("{what} open; close first, or use --force");
             return Err(Error::new("unmount", Cause::Other(line.into())).about(&*self.served.mountpoint));
