@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+mod allocator;
 mod announcement;
 mod assembly;
 mod cache_size;
@@ -28,12 +29,6 @@ mod plane;
 mod preflight;
 mod scratch;
 mod signals;
-
-/// A cache frees and allocates blocks of many sizes for weeks. glibc's malloc gives such memory back
-/// to the system badly: what the cache says it holds and what the process holds drift apart by tens
-/// of per cent. mimalloc keeps pages by size class and returns those that are empty.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// What a command may fail with: anything that says what happened in one line.
 type Failure = Box<dyn Error + Send + Sync>;

@@ -95,6 +95,7 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     pub(crate) fn run(self) -> std::result::Result<(), Failure> {
+        crate::allocator::settle();
         if self.foreground {
             let signals = Signals::block()?;
             let Some(instance) = self.begin(&signals, true)? else { return Ok(()) };

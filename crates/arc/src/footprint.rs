@@ -39,6 +39,10 @@ const _: () = assert!(BLOCK <= 160, "memory per resident block beyond its bytes"
 const LARGE: u64 = 128 << 10;
 const PAGE: u64 = 4 << 10;
 
+/// One part in so many of a block's bytes lies idle: what one size freed serves another only when a
+/// whole page of the allocator is empty. Measured: 4 % of a full cache of 8 KiB blocks.
+const SLACK: u64 = 32;
+
 impl Overhead {
     /// The charge for a block of `len` bytes.
     pub(crate) fn of_block(self, len: usize) -> u64 {
@@ -46,8 +50,8 @@ impl Overhead {
         match self {
             // Nothing is free: else there could be any number of empty blocks.
             Overhead::Ignored => len.max(1),
-            Overhead::Counted if len < LARGE => (len + 8).next_multiple_of(16).max(32) + BLOCK,
-            Overhead::Counted => (len + 16).next_multiple_of(PAGE) + BLOCK,
+            Overhead::Counted if len < LARGE => (len + 8).next_multiple_of(16).max(32) + len / SLACK + BLOCK,
+            Overhead::Counted => (len + 16).next_multiple_of(PAGE) + len / SLACK + BLOCK,
         }
     }
 
