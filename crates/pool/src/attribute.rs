@@ -8,6 +8,7 @@ use arcwell_base::origin::{FileType, SetAttr, Stat};
 use arcwell_base::{BlockKey, Error, ObjectId, Result};
 use rustix::io::Errno;
 
+use crate::coherence::is_out_of_reach;
 use crate::dataset::{Attributes, Dataset};
 use crate::metadata;
 use crate::znode::Znode;
@@ -122,7 +123,12 @@ impl Dataset {
         self.refresh(&node)?;
         let sequence = node.sequence();
         let key = metadata::link_key(node.identity().object);
-        let target = self.origin.read_link(&**node)?;
+        let target = match self.origin.read_link(&**node) {
+            Err(error) if is_out_of_reach(&error) => {
+                return self.metadata(key).map(|pin| pin.to_vec()).ok_or(error);
+            }
+            answer => answer?,
+        };
         let bytes = target.as_os_str().as_bytes();
         self.keep_metadata(&node, key, bytes, sequence);
         Ok(bytes.to_vec())
@@ -151,6 +157,11 @@ impl Dataset {
             Ok(value) => {
                 self.keep_metadata(&node, key, &metadata::encode_xattr(name, Some(&value)), sequence);
                 Ok(value)
+            }
+            Err(error) if is_out_of_reach(&error) => {
+                let pin = self.metadata(key).ok_or(error)?;
+                let value = metadata::decode_xattr(&pin, name).flatten();
+                value.map(<[u8]>::to_vec).ok_or_else(no_xattr)
             }
             Err(error) => {
                 if error.errno() == Errno::NODATA {

@@ -18,9 +18,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arcwell_base::origin::{Change, FileId, Stat};
-use arcwell_base::{ObjectId, Result};
+use arcwell_base::{Error, ObjectId, Result};
 use hashbrown::HashSet;
 use parking_lot::Mutex;
+use rustix::io::Errno;
 
 use crate::dataset::{Attributes, Dataset};
 use crate::metadata::{self, Dnode, Named};
@@ -56,6 +57,12 @@ impl Noticed {
     fn is_empty(&self) -> bool {
         self.pending.lock().is_empty()
     }
+}
+
+/// Whether an error tells of the way to the origin and not of the file: what is cached is then served
+/// although it should be asked for again. An absence is not, ever.
+pub(crate) fn is_out_of_reach(error: &Error) -> bool {
+    matches!(error.errno(), Errno::IO | Errno::TIMEDOUT)
 }
 
 /// What attributes that the origin showed have told.
@@ -154,12 +161,24 @@ impl Dataset {
     pub(crate) fn revalidate(&self, node: &Znode) -> Result<Attributes> {
         self.shared.stats.revalidations.add(1);
         let (sequence, now) = (node.sequence(), self.now());
-        let stat = self.origin.stat(node)?;
+        let stat = match self.origin.stat(node) {
+            Err(error) if is_out_of_reach(&error) => return self.last_known(node).ok_or(error),
+            answer => answer?,
+        };
         let ttl = match self.observe(node, &stat, sequence)? {
             Observed::Unproven => Duration::ZERO,
             _ => self.attr_ttl(node, &stat, now),
         };
         Ok(Attributes { stat, ttl })
+    }
+
+    /// The attributes that were shown last, for the time that the origin is out of reach.
+    pub(crate) fn last_known(&self, node: &Znode) -> Option<Attributes> {
+        let identity = node.identity();
+        let pin = self.metadata(metadata::dnode_key(self.object, node.id.ino))?;
+        let dnode = Dnode::decode(&pin).filter(|dnode| dnode.stat.id == node.id)?;
+        let is_of_object = identity.checked != 0 && dnode.identity().object == identity.object;
+        is_of_object.then_some(Attributes { stat: dnode.stat, ttl: Duration::ZERO })
     }
 
     /// Takes note of attributes that the origin showed. `sequence` was noted before it was asked: when

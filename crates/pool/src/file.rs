@@ -8,6 +8,7 @@ use arcwell_base::origin::{Access, Allocate, Caller, FileType, Seek, SetAttr};
 use arcwell_base::{Error, Result};
 use rustix::io::Errno;
 
+use crate::coherence::is_out_of_reach;
 use crate::dataset::{Dataset, Entry};
 use crate::property::Coherence;
 use crate::znode::Znode;
@@ -86,7 +87,10 @@ impl Dataset {
             self.revalidate(&node)?;
         }
         let access = if how.write { Access::Write } else { Access::Read };
-        self.origin.open(&**node, access)?;
+        match self.origin.open(&**node, access) {
+            Err(error) if !how.write && is_out_of_reach(&error) && self.last_known(&node).is_some() => {}
+            opened => opened?,
+        }
         let file = self.opened_file(Arc::clone(&node))?;
         if how.truncate {
             self.set_attr(ino, &SetAttr { size: Some(0), ..SetAttr::default() })?;

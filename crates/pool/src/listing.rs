@@ -19,12 +19,13 @@ use arcwell_base::origin::FileType;
 use arcwell_base::{Kind, Result};
 use parking_lot::Mutex;
 
+use crate::coherence::is_out_of_reach;
 use crate::dataset::{Dataset, Entry};
 use crate::metadata::{self, Dnode, ListedEntry};
 use crate::slice::Piece;
-use crate::znode::Znode;
 use crate::znode::page::{Page, Place};
 use crate::znode::table::Referred;
+use crate::znode::{ObjectIdentity, Znode};
 
 /// A directory that is open.
 pub struct OpenDir {
@@ -307,6 +308,11 @@ impl Dataset {
         if !sequence.is_multiple_of(2) || !self.is_fresh(node, &identity) {
             return None;
         }
+        self.kept_snapshot(node, &identity, sequence)
+    }
+
+    /// The listing that is kept, of whatever age.
+    fn kept_snapshot(&self, node: &Arc<Znode>, identity: &ObjectIdentity, sequence: u64) -> Option<Snapshot> {
         let first = self.metadata(metadata::listing_key(identity.object, 0))?;
         let (count, _) = metadata::listing_parts(&first)?;
         let mut parts = Vec::with_capacity(count as usize);
@@ -334,7 +340,15 @@ impl Dataset {
             }
         }
         let sequence = node.sequence();
-        let (stat, entries) = self.origin.list(&**node)?;
+        let (stat, entries) = match self.origin.list(&**node) {
+            Err(error) if is_out_of_reach(&error) => {
+                let identity = node.identity();
+                let is_sound = sequence.is_multiple_of(2) && identity.checked != 0;
+                let kept = is_sound.then(|| self.kept_snapshot(node, &identity, sequence)).flatten();
+                return kept.ok_or(error);
+            }
+            answer => answer?,
+        };
         // The attributes are from before the first entry: a change during the listing shows as a
         // foreign one at the next look.
         let sequence = self.observe(node, &stat, sequence)?.continued(sequence);

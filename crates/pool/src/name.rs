@@ -7,13 +7,15 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use arcwell_base::origin::{Caller, FileId, NewNode, RenameMode, Stat};
 use arcwell_base::{Error, Result};
 use rustix::io::Errno;
 
+use crate::coherence::is_out_of_reach;
 use crate::dataset::{Dataset, Entry, Looked, Visited};
-use crate::metadata::{self, Named};
+use crate::metadata::{self, Dnode, Named};
 use crate::znode::Znode;
 
 /// Times that an operation begins again when the directory changes under it.
@@ -75,6 +77,7 @@ impl Dataset {
                     let ttl = self.entry_ttl(&dir, dir.identity().checked);
                     return Ok(Looked::Absent { ttl });
                 }
+                Err(error) if is_out_of_reach(&error) => return self.last_found(&dir, name).ok_or(error),
                 Err(error) => return Err(error),
             };
             let entry = self.found(&dir, name, stat, changes)?;
@@ -87,6 +90,18 @@ impl Dataset {
             return Ok(Looked::Found(entry));
         }
         Err(Error::new("lookup", Errno::AGAIN))
+    }
+
+    /// What was found last under a name, for the time that the origin is out of reach.
+    fn last_found(&self, dir: &Arc<Znode>, name: &OsStr) -> Option<Looked> {
+        let identity = dir.identity();
+        let pin =
+            self.metadata(metadata::name_key(identity.object, name)).filter(|_| identity.checked != 0)?;
+        let Named::File(id) = metadata::decode_name(&pin, name)? else { return None };
+        let pin = self.metadata(metadata::dnode_key(self.object, id.ino))?;
+        let dnode = Dnode::decode(&pin).filter(|dnode| dnode.stat.id == id)?;
+        self.intern(&dnode.stat, || dnode.identity(), dir, name, 1);
+        Some(Looked::Found(Entry { stat: dnode.stat, entry_ttl: Duration::ZERO, attr_ttl: Duration::ZERO }))
     }
 
     /// Makes a znode of a file that the origin showed under `name`. `changes` was noted before.

@@ -69,6 +69,39 @@ fn what_is_cached_is_served_while_the_origin_hangs() {
     }
 }
 
+/// What has to be asked again, and cannot: it is served as it was, and what is not cached is an error.
+#[test]
+fn what_is_cached_is_served_while_the_origin_fails() {
+    for fault in [Errno::IO, Errno::TIMEDOUT, Errno::NOTCONN] {
+        let bed = filled(Coherence::Timeout);
+        std::os::unix::fs::symlink("a", bed.origin("d/link")).unwrap();
+        come_of_age();
+        let (d, link, file, unread) = (bed.ino("d"), bed.ino("d/link"), bed.open("d/a"), bed.open("d/b"));
+        let (known, names, size) = (all_of(&file), bed.names(d).unwrap(), bed.stat(file.ino()).unwrap().size);
+        bed.dataset.read_link(link).unwrap();
+        assert!(bed.look(d, "absent").unwrap().is_none());
+        bed.pass_time();
+        bed.faulty.set(Fault::Fail(fault));
+        let errno = if fault == Errno::NOTCONN { Errno::IO } else { fault };
+        same(&all_of(&file), &known);
+        same(&all_of(&bed.open_to_read("d/a")), &known);
+        assert_eq!(bed.names(d).unwrap(), names);
+        assert_eq!(bed.stat(file.ino()).unwrap().size, size);
+        assert_eq!(bed.dataset.read_link(link).unwrap(), b"a");
+        for name in ["absent", "unseen"] {
+            assert_eq!(bed.look(d, name).unwrap_err().errno(), errno, "no absence is served");
+        }
+        assert_eq!(unread.read(0, 1).unwrap_err().errno(), errno, "nor is what was never read");
+        let write = OpenHow { write: true, truncate: false };
+        assert_eq!(bed.dataset.open(file.ino(), write).unwrap_err().errno(), errno);
+        bed.faulty.set(Fault::Pass);
+        fs::write(bed.origin("d/a"), b"foreign").unwrap();
+        assert_eq!(all_of(&bed.open("d/a")), b"foreign");
+        drop((file, unread));
+        bed.finish();
+    }
+}
+
 #[test]
 fn a_hanging_origin_answers_by_the_deadline() {
     let bed = filled(Coherence::Timeout);
