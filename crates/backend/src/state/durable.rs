@@ -30,6 +30,9 @@ const IDENTITIES: TableDefinition<'_, (u128, u64, u64), Row> = TableDefinition::
 /// Object, size, mtime, ctime, record size.
 type Row = (u64, u64, (i64, u32), (i64, u32), u32);
 
+/// What the database may keep of itself in memory: its own default is a gigabyte.
+const CACHE_BYTES: usize = 8 << 20;
+
 /// The database.
 #[derive(Debug)]
 pub(super) struct Identities {
@@ -42,7 +45,9 @@ impl Identities {
     pub(super) fn open(path: &Path, pool: PoolId) -> Result<Identities> {
         let failed =
             |error: redb::Error| Error::new("open identities", Cause::Other(Box::new(error))).about(path);
-        let database = Database::create(path).map_err(|error| failed(error.into()))?;
+        let mut builder = Database::builder();
+        builder.set_cache_size(CACHE_BYTES);
+        let database = builder.create(path).map_err(|error| failed(error.into()))?;
         let owner = claim(&database, pool).map_err(failed)?;
         if owner != pool {
             let what = format!("they belong to the pool {owner}, not to {pool}");
