@@ -27,16 +27,25 @@ impl Arguments {
         if clients.is_empty() && !self.json {
             writeln!(out, "nothing is mounted")?;
         }
-        for (number, client) in clients.iter().enumerate() {
-            let status = client.status()?;
+        // One that hangs does not hide the others.
+        let mut silent: Vec<String> = Vec::new();
+        let mut gap = "";
+        for client in &clients {
+            let status = match client.status() {
+                Ok(status) => status,
+                Err(error) => {
+                    silent.push(format!("{}: {error}", client.socket().display()));
+                    continue;
+                }
+            };
             if self.json {
                 writeln!(out, "{}", serde_json::to_string(&status)?)?;
             } else {
-                let gap = if number > 0 { "\n" } else { "" };
                 writeln!(out, "{gap}{}", describe(&status))?;
+                gap = "\n";
             }
         }
-        Ok(())
+        if silent.is_empty() { Ok(()) } else { Err(silent.join("; ").into()) }
     }
 }
 
