@@ -36,8 +36,8 @@ use std::sync::Arc as Shared;
 
 use arcwell_base::error::{Cause, Error, Result};
 use arcwell_base::origin::{
-    Access, Allocate, Caller, ChangeSink, Created, DirEntry, Hold, NewNode, Origin, OriginInfo, Place,
-    RenameMode, Seek, SetAttr, Stat, StatFs, Watch, Written,
+    Access, Allocate, Caller, ChangeSink, DirEntry, Hold, NewNode, Origin, OriginInfo, Place, RenameMode,
+    Seek, SetAttr, Stat, StatFs, Watch, Written,
 };
 use rustix::io::Errno;
 
@@ -171,15 +171,12 @@ impl Origin for DirOrigin {
         self.about("open", node, self.tree.ensure_open(node, access))
     }
 
-    fn create(
-        &self,
-        dir: &dyn Place,
-        name: &OsStr,
-        perm: u16,
-        exclusive: bool,
-        caller: Caller,
-    ) -> Result<Created> {
-        self.about_name("create", dir, name, self.tree.create(dir, name, perm, exclusive, caller))
+    fn create(&self, dir: &dyn Place, name: &OsStr, perm: u16, caller: Caller) -> Result<Stat> {
+        self.about_name("create", dir, name, self.tree.create(dir, name, perm, caller))
+    }
+
+    fn create_unnamed(&self, dir: &dyn Place, perm: u16, caller: Caller) -> Result<(Stat, Box<dyn Hold>)> {
+        self.about("create unnamed", dir, self.tree.create_unnamed(dir, perm, caller))
     }
 
     fn make(&self, dir: &dyn Place, name: &OsStr, node: &NewNode, perm: u16, caller: Caller) -> Result<Stat> {

@@ -11,8 +11,8 @@ use std::sync::Arc as Shared;
 
 use arcwell_base::error::Result;
 use arcwell_base::origin::{
-    Access, Allocate, Caller, ChangeSink, Created, DirEntry, FileId, Hold, NewNode, Origin, OriginInfo,
-    Place, RenameMode, Seek, SetAttr, Stat, StatFs, Watch, Written,
+    Access, Allocate, Caller, ChangeSink, DirEntry, FileId, Hold, NewNode, Origin, OriginInfo, Place,
+    RenameMode, Seek, SetAttr, Stat, StatFs, Watch, Written,
 };
 
 /// The operations that an origin may be asked for.
@@ -174,16 +174,12 @@ impl<L: Layer> Origin for Layered<L> {
         self.plain(Operation::Open, Some(node.id()), |inner| inner.open(node, access))
     }
 
-    fn create(
-        &self,
-        dir: &dyn Place,
-        name: &OsStr,
-        perm: u16,
-        exclusive: bool,
-        caller: Caller,
-    ) -> Result<Created> {
-        let make = |inner: &dyn Origin| inner.create(dir, name, perm, exclusive, caller);
-        self.plain(Operation::Create, Some(dir.id()), make)
+    fn create(&self, dir: &dyn Place, name: &OsStr, perm: u16, caller: Caller) -> Result<Stat> {
+        self.plain(Operation::Create, Some(dir.id()), |inner| inner.create(dir, name, perm, caller))
+    }
+
+    fn create_unnamed(&self, dir: &dyn Place, perm: u16, caller: Caller) -> Result<(Stat, Box<dyn Hold>)> {
+        self.plain(Operation::Create, Some(dir.id()), |inner| inner.create_unnamed(dir, perm, caller))
     }
 
     fn make(&self, dir: &dyn Place, name: &OsStr, node: &NewNode, perm: u16, caller: Caller) -> Result<Stat> {

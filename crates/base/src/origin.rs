@@ -322,16 +322,13 @@ pub trait Origin: Send + Sync + fmt::Debug {
     /// as `ETXTBSY` or `ENXIO` appear there).
     fn open(&self, node: &dyn Place, access: Access) -> Result<()>;
 
-    /// Creates a regular file and leaves it open for reading and writing. With `exclusive`, `EEXIST`
-    /// when the name is there; else what is there is opened (never truncated) and the flag says so.
-    fn create(
-        &self,
-        dir: &dyn Place,
-        name: &OsStr,
-        perm: u16,
-        exclusive: bool,
-        caller: Caller,
-    ) -> Result<Created>;
+    /// Creates a regular file and leaves it open for reading and writing; `EEXIST` when the name is
+    /// there. The attributes that result.
+    fn create(&self, dir: &dyn Place, name: &OsStr, perm: u16, caller: Caller) -> Result<Stat>;
+
+    /// Creates a regular file without a name, as `O_TMPFILE` does, and keeps it open for reading and
+    /// writing until the hold is dropped.
+    fn create_unnamed(&self, dir: &dyn Place, perm: u16, caller: Caller) -> Result<(Stat, Box<dyn Hold>)>;
 
     /// Creates anything but an open file. `perm` as asked for by the caller, before his mask.
     fn make(&self, dir: &dyn Place, name: &OsStr, node: &NewNode, perm: u16, caller: Caller) -> Result<Stat>;
@@ -405,13 +402,4 @@ pub struct Written {
     pub bytes: u64,
     /// The attributes that result.
     pub stat: Stat,
-}
-
-/// The outcome of a create.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Created {
-    /// The file's attributes.
-    pub stat: Stat,
-    /// Whether it was there before.
-    pub existed: bool,
 }

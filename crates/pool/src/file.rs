@@ -3,9 +3,10 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use arcwell_base::origin::{Access, Allocate, Caller, FileType, Seek, SetAttr};
-use arcwell_base::{Error, Result};
+use arcwell_base::{Cause, Error, Result};
 use rustix::io::Errno;
 
 use crate::coherence::is_out_of_reach;
@@ -19,15 +20,6 @@ pub struct OpenHow {
     /// Whether it may be written.
     pub write: bool,
     /// Whether it is cut to nothing.
-    pub truncate: bool,
-}
-
-/// How a file is created and opened at once.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct CreateHow {
-    /// EEXIST when the name is there.
-    pub exclusive: bool,
-    /// Whether a file that is there is cut to nothing.
     pub truncate: bool,
 }
 
@@ -98,16 +90,17 @@ impl Dataset {
         Ok(file)
     }
 
-    /// Creates a regular file and opens it.
+    /// Creates a regular file and opens it. What lies in the way of one that need not be new is not
+    /// opened: whoever asks was not judged against it. He gets ESTALE, and looks the name up again.
     ///
     /// # Errors
-    /// The origin's; EROFS on a read-only dataset.
+    /// The origin's; EEXIST or ESTALE when the name is there; EROFS on a read-only dataset.
     pub fn create(
         self: &Arc<Self>,
         parent: u64,
         name: &OsStr,
         perm: u16,
-        how: CreateHow,
+        exclusive: bool,
         caller: Caller,
     ) -> Result<(Entry, Arc<OpenFile>)> {
         self.writable("create")?;
@@ -115,36 +108,46 @@ impl Dataset {
         let (entry, node) = {
             let _changing = self.begin(&[&dir]);
             self.verify_before(&dir)?;
-            let created = self.origin.create(&**dir, name, perm, how.exclusive, caller);
-            let created = created.inspect_err(|_| self.doubt_name(&dir, name))?;
-            if created.existed {
-                // Somebody else made it since it was looked up.
+            let created = self.origin.create(&**dir, name, perm, caller);
+            let stat = created.map_err(|error| {
                 self.doubt_name(&dir, name);
-                let identity = self.identify(&created.stat)?;
-                let node = self.intern(&created.stat, || identity, &dir, name, 1);
-                (None, node)
-            } else {
-                let (entry, node) = self.adopt(&dir, name, &created.stat)?;
-                (Some(entry), node)
-            }
+                if error.errno() == Errno::EXIST && !exclusive {
+                    Error::new("create", Cause::Stale)
+                } else {
+                    error
+                }
+            })?;
+            self.adopt(&dir, name, &stat)?
         };
-        let ino = node.id.ino;
         // The reference is the asker's only if he gets an answer.
+        let ino = node.id.ino;
         let file = self.opened_file(node).inspect_err(|_| self.forget(ino, 1))?;
-        let entry = match entry {
-            Some(entry) => entry,
-            None => self.created_before(&file, how).inspect_err(|_| self.forget(ino, 1))?,
-        };
         Ok((entry, file))
     }
 
-    /// What was to be created was there.
-    fn created_before(&self, file: &OpenFile, how: CreateHow) -> Result<Entry> {
-        let now = match how.truncate {
-            true => self.set_attr(file.ino(), &SetAttr { size: Some(0), ..SetAttr::default() })?,
-            false => self.revalidate(&file.node)?,
-        };
-        Ok(Entry { stat: now.stat, entry_ttl: now.ttl, attr_ttl: now.ttl })
+    /// Creates a regular file without a name and opens it. [`Dataset::link`] may give it one.
+    ///
+    /// # Errors
+    /// The origin's, EOPNOTSUPP when it has no such files; EROFS on a read-only dataset.
+    pub fn create_unnamed(
+        self: &Arc<Self>,
+        parent: u64,
+        perm: u16,
+        caller: Caller,
+    ) -> Result<(Entry, Arc<OpenFile>)> {
+        self.writable("create")?;
+        let dir = self.visit_directory(parent)?;
+        let (stat, hold) = self.origin.create_unnamed(&**dir, perm, caller)?;
+        let mut identity = self.identity_of(self.shared.objects.next()?, self.properties.recordsize, &stat);
+        identity.is_young = false;
+        // A znode begins with a name; this one loses it before anybody can ask for it.
+        let name = OsStr::new("");
+        let node = self.intern(&stat, || identity, &dir, name, 1);
+        node.keep(hold);
+        node.remove_link(&dir, name);
+        self.settle(&node, &stat);
+        let file = self.opened_file(node).inspect_err(|_| self.forget(stat.id.ino, 1))?;
+        Ok((Entry { stat, entry_ttl: Duration::ZERO, attr_ttl: Duration::ZERO }, file))
     }
 
     /// Counts a file or directory as open: its znode stays.

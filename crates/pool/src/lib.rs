@@ -46,7 +46,7 @@ mod znode;
 
 pub use arcwell_arc::Config as CacheConfig;
 pub use dataset::{Attributes, Dataset, Entry, Holder, Looked, PruneCandidate};
-pub use file::{CreateHow, OpenFile, OpenHow};
+pub use file::{OpenFile, OpenHow};
 pub use listing::{DirItem, Entries, OpenDir};
 pub use pool::{Pool, PoolConfig};
 pub use prime::{CachedReport, PrimeProgress, ROWS_MAX};

@@ -190,14 +190,11 @@ fn a_parent_that_was_let_go_is_the_same_when_it_is_found_again() {
 #[test]
 fn a_failed_create_holds_nothing() {
     use arcwell_backend::{Fault, Operation};
-    use arcwell_pool::CreateHow;
     let bed = Plan::new(Coherence::Timeout).bed();
     fs::write(bed.origin("f"), "1").unwrap();
     std::os::unix::fs::symlink("f", bed.origin("link")).unwrap();
-    let how = CreateHow { exclusive: false, truncate: true };
-    let create = |name: &str| bed.dataset.create(bed.root(), OsStr::new(name), 0o644, how, bed::caller());
-    bed.faulty.set_for(&[Operation::SetAttr], Fault::Fail(rustix::io::Errno::IO));
-    assert!(create("f").is_err());
+    let create = |name: &str| bed.dataset.create(bed.root(), OsStr::new(name), 0o644, false, bed::caller());
+    assert_eq!(create("f").unwrap_err().errno(), rustix::io::Errno::STALE);
     bed.faulty.set_for(&[Operation::Create], Fault::LoseAnswer(rustix::io::Errno::IO));
     assert!(create("g").is_err());
     bed.faulty.set(Fault::Pass);

@@ -6,13 +6,10 @@
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 use std::sync::Arc as Shared;
 
 use arcwell_base::error::Cause;
-use arcwell_base::origin::{
-    Caller, Created, DirEntry, FileId, FileType, Hold, NewNode, Place, RenameMode, Stat,
-};
+use arcwell_base::origin::{Caller, DirEntry, FileType, Hold, NewNode, Place, RenameMode, Stat};
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, RenameFlags};
 use rustix::io::Errno;
 
@@ -23,8 +20,6 @@ use super::tree::{ITSELF, Tree, Tried, entry, proc_path};
 
 /// How many bytes of entries are asked for at once.
 const LISTING_BYTES: usize = 128 << 10;
-/// How often a name may vanish and reappear under a create before it is given up.
-const CREATES_MAX: usize = 8;
 
 impl Tree {
     pub(super) fn lookup(&self, dir: &dyn Place, name: &OsStr) -> Tried<Stat> {
@@ -60,49 +55,42 @@ impl Tree {
         Ok((stat, entries))
     }
 
-    pub(super) fn create(
-        &self,
-        dir: &dyn Place,
-        name: &OsStr,
-        perm: u16,
-        exclusive: bool,
-        caller: Caller,
-    ) -> Tried<Created> {
+    pub(super) fn create(&self, dir: &dyn Place, name: &OsStr, perm: u16, caller: Caller) -> Tried<Stat> {
         let name = entry(name)?;
         let dir = self.directory(dir)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        for _ in 0..CREATES_MAX {
-            let opened = {
-                let _caller = Assumed::new(caller, perm)?;
-                rustix::fs::openat(dir.as_fd(), name, flags, mode(perm))
-            };
-            match opened {
-                Ok(fd) => {
-                    let stat = self.devices.stat(fd.as_fd(), OsStr::new(""))?;
-                    self.table.keep(Descriptor { fd, id: stat.id, kind: stat.kind, reach: Reach::ReadWrite });
-                    return Ok(Created { stat, existed: false });
-                }
-                Err(Errno::EXIST) if !exclusive => {}
-                Err(errno) => return Err(self.judge(&dir, errno)),
-            }
-            match self.open_existing(&dir, name) {
-                Err(Cause::Os(Errno::NOENT) | Cause::Stale) => {}
-                found => return found,
-            }
-        }
-        Err(Errno::AGAIN.into())
+        let (stat, file) = self.create_by(&dir, name, flags, perm, caller)?;
+        self.table.keep(file);
+        Ok(stat)
     }
 
-    /// Opens what a create found in its way.
-    fn open_existing(&self, dir: &Descriptor, name: &OsStr) -> Tried<Created> {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(dir.as_fd(), name, flags, Mode::empty())
-            .map_err(|errno| self.judge(dir, errno))?;
-        let base = self.identify(fd, Reach::Path)?;
-        if self.table.find(base.id, Want::Write).is_none() {
-            self.table.keep(self.reopen(&base, Want::Write, &Nowhere(base.id))?);
-        }
-        Ok(Created { stat: self.stat_of(&base)?, existed: true })
+    pub(super) fn create_unnamed(
+        &self,
+        dir: &dyn Place,
+        perm: u16,
+        caller: Caller,
+    ) -> Tried<(Stat, Box<dyn Hold>)> {
+        let dir = self.directory(dir)?;
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let (stat, file) = self.create_by(&dir, OsStr::new("."), flags, perm, caller)?;
+        Ok((stat, self.table.hold(Shared::new(file))))
+    }
+
+    fn create_by(
+        &self,
+        dir: &Descriptor,
+        name: &OsStr,
+        flags: OFlags,
+        perm: u16,
+        caller: Caller,
+    ) -> Tried<(Stat, Descriptor)> {
+        let created = {
+            let _caller = Assumed::new(caller, perm)?;
+            rustix::fs::openat(dir.as_fd(), name, flags, mode(perm))
+        };
+        let fd = created.map_err(|errno| self.judge(dir, errno))?;
+        let stat = self.devices.stat(fd.as_fd(), OsStr::new(""))?;
+        Ok((stat, Descriptor { fd, id: stat.id, kind: stat.kind, reach: Reach::ReadWrite }))
     }
 
     pub(super) fn make(
@@ -216,19 +204,6 @@ impl Tree {
     fn directory(&self, place: &dyn Place) -> Tried<Shared<Descriptor>> {
         let found = self.descriptor(place, Want::Path)?;
         if found.kind == FileType::Directory { Ok(found) } else { Err(Errno::NOTDIR.into()) }
-    }
-}
-
-/// A place without a path: what is open already needs none.
-struct Nowhere(FileId);
-
-impl Place for Nowhere {
-    fn id(&self) -> FileId {
-        self.0
-    }
-
-    fn path(&self) -> Option<PathBuf> {
-        None
     }
 }
 

@@ -84,6 +84,7 @@ impl Filesystem {
             opcode::REMOVEXATTR => self.removexattr(request),
             opcode::READLINK => self.readlink(request),
             opcode::CREATE => self.create(request),
+            opcode::TMPFILE => self.create_unnamed(request),
             opcode::MKNOD => self.mknod(request),
             opcode::MKDIR => self.mkdir(request),
             opcode::SYMLINK => self.symlink(request),

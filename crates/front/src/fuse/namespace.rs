@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arcwell_base::origin::{NewNode, RenameMode};
-use arcwell_pool::{Class, CreateHow, Entry, Looked, OpenFile};
+use arcwell_pool::{Class, Entry, Looked, OpenFile};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -90,17 +90,29 @@ impl Filesystem {
         let flags = OFlags::from_bits_retain(fields.u32()?);
         let (mode, umask, _) = (fields.u32()?, fields.u32()?, fields.u32()?);
         let name = fields.name()?.to_owned();
-        let how =
-            CreateHow { exclusive: flags.contains(OFlags::EXCL), truncate: flags.contains(OFlags::TRUNC) };
+        let exclusive = flags.contains(OFlags::EXCL);
         let (parent, caller) = (self.ino(request.node), caller(request, umask));
         let perm = (mode & PERM) as u16;
         self.hand_on(
             request.unique,
             Class::Change,
-            move |dataset| Ok(Held::new(dataset, dataset.create(parent, &name, perm, how, caller)?)),
-            |filesystem, unique, held| {
-                held.deliver(|(entry, file)| filesystem.send_created(unique, entry, file));
-            },
+            move |dataset| Ok(Held::new(dataset, dataset.create(parent, &name, perm, exclusive, caller)?)),
+            Self::deliver_created,
+        );
+        Ok(())
+    }
+
+    /// A file without a name; the one that the request carries means nothing.
+    pub(super) fn create_unnamed(self: &Arc<Self>, request: &Request<'_>) -> Handled {
+        let mut fields = request.fields;
+        let (_, mode, umask) = (fields.u32()?, fields.u32()?, fields.u32()?);
+        let (parent, caller) = (self.ino(request.node), caller(request, umask));
+        let perm = (mode & PERM) as u16;
+        self.hand_on(
+            request.unique,
+            Class::Change,
+            move |dataset| Ok(Held::new(dataset, dataset.create_unnamed(parent, perm, caller)?)),
+            Self::deliver_created,
         );
         Ok(())
     }
@@ -210,6 +222,10 @@ impl Filesystem {
 
     fn deliver_entry(&self, unique: u64, held: Held<Entry>) {
         held.deliver(|entry| self.device.reply(unique, self.entry(entry).as_bytes()));
+    }
+
+    fn deliver_created(&self, unique: u64, held: Held<(Entry, Arc<OpenFile>)>) {
+        held.deliver(|(entry, file)| self.send_created(unique, entry, file));
     }
 
     fn send_created(&self, unique: u64, entry: &Entry, file: &Arc<OpenFile>) -> bool {

@@ -1,12 +1,14 @@
 //! Names: creating, linking, renaming, removing, and the errors that they give.
 
 use std::fs::{self, File};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 
 use rustix::fs::{CWD, FileType, Mode, RenameFlags};
 
-use super::place::{outcome, same};
+use super::place::{Place, outcome, same};
 
 #[test]
 fn exclusive_creation_is_exclusive() {
@@ -169,6 +171,26 @@ fn an_open_file_follows_its_renames() {
         file.set_len(2).unwrap();
         (file.metadata().unwrap().len(), fs::read_to_string(dir.join("e/b")).unwrap())
     });
+}
+
+#[test]
+fn a_create_does_not_open_what_its_asker_may_not_open() {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: only root can ask as somebody else");
+        return;
+    }
+    let Some(place) = Place::new() else { return };
+    fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o777)).unwrap();
+    let path = place.path("f");
+    assert!(!path.exists(), "and the kernel remembers that");
+    fs::write(place.origin("f"), "secret").unwrap();
+    fs::set_permissions(place.origin("f"), fs::Permissions::from_mode(0o600)).unwrap();
+    let mut stranger = Command::new("sh");
+    stranger.args(["-c", "cat <> \"$0\""]).arg(&path).uid(1234).gid(1234);
+    let seen = stranger.output().unwrap();
+    assert!(!seen.status.success() && seen.stdout.is_empty(), "{seen:?}");
+    let mine = File::options().read(true).write(true).create(true).truncate(false).open(&path).unwrap();
+    assert_eq!(std::io::read_to_string(mine).unwrap(), "secret");
 }
 
 fn list(dir: &Path) -> Vec<String> {

@@ -18,10 +18,10 @@ use arcwell_base::identity::IdentityStore;
 use arcwell_base::origin::{Caller, Stat};
 use arcwell_base::table::Kstats;
 use arcwell_pool::{
-    CacheMode, Coherence, CreateHow, Dataset, Looked, OpenFile, OpenHow, Pool, PoolConfig, Properties,
-    WriteHow,
+    CacheMode, Coherence, Dataset, Looked, OpenFile, OpenHow, Pool, PoolConfig, Properties, WriteHow,
 };
 use parking_lot::Mutex;
+use rustix::io::Errno;
 use tempfile::TempDir;
 
 /// Long enough for any machine; only a failing test waits for it.
@@ -201,11 +201,20 @@ impl Bed {
         cached.unwrap_or_else(|| self.dataset.open(ino, how)).unwrap()
     }
 
+    /// Creates as a front end does, or opens what is there.
     pub fn create(&self, parent: u64, name: &str) -> arcwell_base::Result<Arc<OpenFile>> {
-        let how = CreateHow::default();
-        let (entry, file) = self.dataset.create(parent, OsStr::new(name), 0o644, how, caller())?;
-        self.hold(entry.stat.id.ino);
-        Ok(file)
+        match self.dataset.create(parent, OsStr::new(name), 0o644, false, caller()) {
+            // It is there: the kernel looks it up and opens it.
+            Err(error) if error.errno() == Errno::STALE => match self.look(parent, name)? {
+                Some(stat) => self.open_ino(stat.id.ino),
+                None => Err(error),
+            },
+            created => {
+                let (entry, file) = created?;
+                self.hold(entry.stat.id.ino);
+                Ok(file)
+            }
+        }
     }
 
     /// A whole file, read anew from the open on.

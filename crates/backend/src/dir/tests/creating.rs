@@ -17,7 +17,7 @@ fn the_umask_is_the_callers() {
     for (umask, mode) in [(0o000, 0o666), (0o022, 0o644), (0o077, 0o600), (0o222, 0o444)] {
         let name = format!("{umask:o}");
         let caller = Caller { umask, ..myself() };
-        let stat = origin.create(&root, OsStr::new(&name), 0o666, true, caller).unwrap().stat;
+        let stat = origin.create(&root, OsStr::new(&name), 0o666, caller).unwrap();
         assert_eq!(stat.perm, mode);
         assert_eq!(dir.path().join(&name).metadata().unwrap().mode() & 0o7777, u32::from(mode));
         // Even when the mode forbids it, the creator's descriptor writes.
@@ -34,7 +34,7 @@ fn what_is_created_belongs_to_the_caller() {
     let (dir, origin, root) = origin();
     // A directory that the caller himself could neither search nor write: the front has judged.
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
-    let file = origin.create(&root, OsStr::new("file"), 0o666, true, STRANGER).unwrap().stat;
+    let file = origin.create(&root, OsStr::new("file"), 0o666, STRANGER).unwrap();
     let made = [
         origin.make(&root, OsStr::new("dir"), &NewNode::Directory, 0o777, STRANGER).unwrap(),
         origin.make(&root, OsStr::new("link"), &NewNode::Symlink("x".into()), 0o777, STRANGER).unwrap(),
@@ -53,7 +53,7 @@ fn what_is_created_belongs_to_the_caller() {
     }
     assert_eq!((file.perm, made[0].perm, made[2].rdev), (0o640, 0o750, 0x0103));
     // And what comes next is ours again.
-    let mine = origin.create(&root, OsStr::new("mine"), 0o666, true, myself()).unwrap().stat;
+    let mine = origin.create(&root, OsStr::new("mine"), 0o666, myself()).unwrap();
     assert_eq!(mine.uid, 0);
 }
 
@@ -69,16 +69,16 @@ fn setgid_directories_hand_down_their_group() {
     std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o2777)).unwrap();
     let place = root.child(&origin, "shared");
     let caller = Caller { umask: 0, ..STRANGER };
-    let file = origin.create(&place, OsStr::new("file"), 0o666, true, caller).unwrap().stat;
+    let file = origin.create(&place, OsStr::new("file"), 0o666, caller).unwrap();
     assert_eq!((file.uid, file.gid, file.perm), (caller.uid, 777, 0o666));
     let inner = origin.make(&place, OsStr::new("dir"), &NewNode::Directory, 0o755, caller).unwrap();
     assert_eq!((inner.gid, inner.perm), (777, 0o2755));
     // Who is not in the group may not make a program that acts for it ...
-    let program = origin.create(&place, OsStr::new("program"), 0o2755, true, caller).unwrap().stat;
+    let program = origin.create(&place, OsStr::new("program"), 0o2755, caller).unwrap();
     assert_eq!((program.gid, program.perm), (777, 0o755));
     // ... and who is, may: by his own group here.
     let member = Caller { gid: 777, ..caller };
-    let program = origin.create(&place, OsStr::new("member"), 0o2755, true, member).unwrap().stat;
+    let program = origin.create(&place, OsStr::new("member"), 0o2755, member).unwrap();
     assert_eq!((program.gid, program.perm), (777, 0o2755));
 }
 
@@ -105,7 +105,7 @@ fn a_member_by_supplementary_group_may_make_setgid_programs() {
     member.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
     for (name, pid, perm) in [("member", member.id(), 0o2755), ("unknown", 0, 0o755)] {
         let caller = Caller { umask: 0, pid, ..STRANGER };
-        let stat = origin.create(&root, OsStr::new(name), 0o2755, true, caller).unwrap().stat;
+        let stat = origin.create(&root, OsStr::new(name), 0o2755, caller).unwrap();
         assert_eq!((stat.gid, stat.perm), (777, perm), "{name}");
     }
     drop(member.stdin.take());
@@ -130,7 +130,7 @@ fn default_acls_take_the_place_of_the_umask() {
         }
     }
     let caller = Caller { umask: 0o077, ..myself() };
-    let file = origin.create(&root, OsStr::new("file"), 0o666, true, caller).unwrap().stat;
+    let file = origin.create(&root, OsStr::new("file"), 0o666, caller).unwrap();
     assert_eq!(file.perm, 0o664);
     let inner = origin.make(&root, OsStr::new("dir"), &NewNode::Directory, 0o777, caller).unwrap();
     assert_eq!(inner.perm, 0o775);

@@ -129,7 +129,7 @@ fn identity_is_the_same_in_the_next_run() {
 #[test]
 fn files_without_a_name_live_as_long_as_they_are_held() {
     let (dir, origin, root) = origin_with(2);
-    let created = origin.create(&root, OsStr::new("file"), 0o600, true, myself()).unwrap();
+    let created = origin.create(&root, OsStr::new("file"), 0o600, myself()).unwrap();
     let file = root.child(&origin, "file");
     origin.write(&file, 0, b"content", false).unwrap();
     let first = origin.hold(&file).unwrap();
@@ -146,7 +146,7 @@ fn files_without_a_name_live_as_long_as_they_are_held() {
     let mut buffer = [0; 10];
     assert_eq!(origin.read(&nameless, 0, &mut buffer).unwrap(), 8);
     assert_eq!(&buffer[..8], b"content!");
-    assert_eq!(origin.stat(&nameless).unwrap().id, created.stat.id);
+    assert_eq!(origin.stat(&nameless).unwrap().id, created.id);
     drop(second);
     assert!(matches!(origin.stat(&nameless).unwrap_err().cause(), Cause::Stale));
 }
@@ -170,7 +170,7 @@ fn a_deleted_file_is_not_kept_open() {
     let (dir, origin, root) = origin();
     for n in 0..10 {
         let name = n.to_string();
-        origin.create(&root, OsStr::new(&name), 0o600, true, myself()).unwrap();
+        origin.create(&root, OsStr::new(&name), 0o600, myself()).unwrap();
         origin.stat(&root.child(&origin, &name)).unwrap();
     }
     assert_eq!(origin.tree.table.count(), 10);
@@ -215,7 +215,7 @@ fn a_root_that_is_gone_is_trouble_and_not_an_absence() {
         origin.list(&dir).unwrap_err(),
         origin.read(&file, 0, &mut [0]).unwrap_err(),
         origin.unlink(&root, name).unwrap_err(),
-        origin.create(&root, name, 0o600, false, caller).unwrap_err(),
+        origin.create(&root, name, 0o600, caller).unwrap_err(),
         origin.make(&root, name, &NewNode::Directory, 0o700, caller).unwrap_err(),
         origin.rename((&root, name), (&root, absent), RenameMode::Replace).unwrap_err(),
     ];
@@ -255,7 +255,7 @@ fn paths_may_be_longer_than_the_kernel_takes() {
         at = at.child(&origin, &name);
     }
     assert!(at.path().unwrap().as_os_str().len() > 2 * 4096 - 200);
-    origin.create(&at, OsStr::new("file"), 0o600, true, myself()).unwrap();
+    origin.create(&at, OsStr::new("file"), 0o600, myself()).unwrap();
     let file = at.child(&origin, "file");
     for n in 0..20 {
         std::fs::write(dir.path().join(n.to_string()), "").unwrap();

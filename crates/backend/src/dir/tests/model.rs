@@ -62,7 +62,7 @@ fn through(origin: &DirOrigin, step: &Step) -> Result<()> {
     let node = |d: usize, n: usize| place(origin, &Path::new(DIRS[d]).join(NAMES[n]));
     let name = |n: usize| OsStr::new(NAMES[n]);
     match step {
-        Step::Create(d, n) => origin.create(&dir(*d)?, name(*n), 0o644, true, myself()).map(drop),
+        Step::Create(d, n) => origin.create(&dir(*d)?, name(*n), 0o644, myself()).map(drop),
         Step::Mkdir(d, n) => origin.make(&dir(*d)?, name(*n), &NewNode::Directory, 0o755, myself()).map(drop),
         Step::Write(d, n, offset, bytes) => {
             origin.write(&node(*d, *n)?, (*offset).into(), bytes, false).map(drop)

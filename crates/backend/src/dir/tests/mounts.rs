@@ -51,7 +51,7 @@ fn a_mount_over_the_origin_hides_nothing() {
         let mut buffer = [0; 5];
         origin.read(&file, 0, &mut buffer).unwrap();
         assert_eq!(&buffer, b"below");
-        origin.create(&root, OsStr::new("new"), 0o600, true, myself()).unwrap();
+        origin.create(&root, OsStr::new("new"), 0o600, myself()).unwrap();
         origin.sync(&root, false).unwrap();
         origin.list_xattr(&root).unwrap();
         assert_eq!(origin.list(&root).unwrap().1.len(), 2);

@@ -48,7 +48,7 @@ fn names_that_lead_elsewhere_are_refused() {
     for bad in ["", ".", "..", "a/b", "file/.."] {
         assert_eq!(origin.lookup(&root, name(bad)).unwrap_err().errno(), Errno::INVAL, "{bad:?}");
         let caller = myself();
-        assert_eq!(origin.create(&root, name(bad), 0o644, true, caller).unwrap_err().errno(), Errno::INVAL);
+        assert_eq!(origin.create(&root, name(bad), 0o644, caller).unwrap_err().errno(), Errno::INVAL);
     }
     let file = root.child(&origin, "file");
     assert_eq!(origin.lookup(&file, name("x")).unwrap_err().errno(), Errno::NOTDIR);
@@ -79,8 +79,7 @@ fn a_listing_is_whole() {
 #[test]
 fn bytes_go_where_they_were_meant() {
     let (dir, origin, root) = origin();
-    let created = origin.create(&root, name("file"), 0o600, true, myself()).unwrap();
-    assert!(!created.existed);
+    origin.create(&root, name("file"), 0o600, myself()).unwrap();
     let file = root.child(&origin, "file");
     let written = origin.write(&file, 5, b"middle", false).unwrap();
     assert_eq!((written.offset, written.bytes, written.stat.size), (5, 6, 11));
@@ -102,7 +101,7 @@ fn bytes_go_where_they_were_meant() {
 fn appenders_never_overwrite_each_other() {
     const RECORD: usize = 100;
     let (dir, origin, root) = origin();
-    origin.create(&root, name("log"), 0o600, true, myself()).unwrap();
+    origin.create(&root, name("log"), 0o600, myself()).unwrap();
     let log = root.child(&origin, "log");
     std::thread::scope(|scope| {
         for writer in 0..4u8 {
@@ -153,16 +152,31 @@ fn every_kind_of_node_is_made() {
 }
 
 #[test]
-fn create_opens_what_is_there_only_when_it_may() {
+fn create_opens_nothing_that_is_there() {
     let (dir, origin, root) = origin();
     std::fs::write(dir.path().join("file"), "kept").unwrap();
-    let refused = origin.create(&root, name("file"), 0o600, true, myself()).unwrap_err();
-    assert_eq!(refused.errno(), Errno::EXIST);
-    let created = origin.create(&root, name("file"), 0o600, false, myself()).unwrap();
-    assert!(created.existed && created.stat.size == 4);
-    symlink("file", dir.path().join("link")).unwrap();
-    let link = origin.create(&root, name("link"), 0o600, false, myself()).unwrap_err();
-    assert_eq!(link.errno(), Errno::LOOP);
+    symlink("nowhere", dir.path().join("link")).unwrap();
+    for there in ["file", "link"] {
+        let refused = origin.create(&root, name(there), 0o600, myself()).unwrap_err();
+        assert_eq!(refused.errno(), Errno::EXIST);
+    }
+}
+
+#[test]
+fn a_file_without_a_name_lives_as_long_as_its_hold() {
+    let (dir, origin, root) = origin();
+    let (stat, hold) = match origin.create_unnamed(&root, 0o640, myself()) {
+        Err(error) if error.errno() == Errno::OPNOTSUPP => return,
+        created => created.unwrap(),
+    };
+    assert_eq!((stat.nlink, stat.perm), (0, 0o640));
+    let file = At { id: stat.id, path: None };
+    assert_eq!(origin.write(&file, 0, b"kept", false).unwrap().bytes, 4);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    assert_eq!(origin.link(&file, &root, name("named")).unwrap().nlink, 1);
+    assert_eq!(std::fs::read(dir.path().join("named")).unwrap(), b"kept");
+    drop(hold);
+    assert_eq!(origin.stat(&file).unwrap_err().errno(), Errno::STALE);
 }
 
 #[test]
@@ -245,7 +259,7 @@ fn links_have_times_but_no_mode() {
 #[test]
 fn files_are_sparse_where_they_are() {
     let (_dir, origin, root) = origin();
-    origin.create(&root, name("file"), 0o600, true, myself()).unwrap();
+    origin.create(&root, name("file"), 0o600, myself()).unwrap();
     let file = root.child(&origin, "file");
     origin.write(&file, 1 << 20, &[1; 4096], false).unwrap();
     assert_eq!(origin.seek(&file, 0, Seek::Data).unwrap(), 1 << 20);
@@ -280,7 +294,7 @@ fn ranges_are_copied_within_the_origin() {
 #[test]
 fn extended_attributes_of_files_and_directories() {
     let (_dir, origin, root) = origin();
-    origin.create(&root, name("file"), 0o600, true, myself()).unwrap();
+    origin.create(&root, name("file"), 0o600, myself()).unwrap();
     let file = root.child(&origin, "file");
     let large = vec![7; 3000];
     for node in [&file, &root] {
