@@ -75,7 +75,7 @@ impl OpenFile {
         let sequence = self.node.sequence();
         let identity = self.node.identity();
         let mut part = PartRead { offset, len, identity, sequence, found: Slices::default(), missed: None };
-        if !self.dataset.is_fresh(&self.node, &identity) {
+        if !self.dataset.is_fresh(&self.node, &identity) || part.may_be_cut_short() {
             return CachedRead::Rest(part);
         }
         let wanted = part.wanted();
@@ -104,6 +104,10 @@ impl OpenFile {
     pub fn finish_read(&self, rest: PartRead) -> Result<Slices> {
         let (offset, len) = (rest.offset, rest.len);
         let mut attempt = rest;
+        if attempt.may_be_cut_short() {
+            // Waits for the change to end: its outcome may have been seen already.
+            drop(self.node.changing.lock());
+        }
         for _ in 0..RETRIES {
             self.dataset.refresh(&self.node)?;
             let identity = self.node.identity();
@@ -148,6 +152,13 @@ impl PartRead {
     fn wanted(&self) -> Range<u64> {
         let end = self.offset.saturating_add(u64::from(self.len)).min(self.identity.version.size);
         self.offset.min(end)..end
+    }
+
+    /// Whether it ends at an end of the file that a change under way may be moving: whoever asked for
+    /// the attributes meanwhile knows of more.
+    fn may_be_cut_short(&self) -> bool {
+        !self.sequence.is_multiple_of(2)
+            && self.offset.saturating_add(u64::from(self.len)) > self.identity.version.size
     }
 
     fn blocks(&self) -> Range<u64> {

@@ -197,3 +197,28 @@ fn the_end_of_a_file_moves_under_its_readers() {
     drop(file);
     bed.finish();
 }
+
+#[test]
+fn what_the_attributes_show_can_be_read() {
+    let bed = Plan::new(Coherence::Exclusive).bed();
+    let file = bed.create(bed.root(), "log").unwrap();
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let how = WriteHow { append: true, ..WriteHow::default() };
+            for _ in 0..300 {
+                assert_eq!(file.write(0, &[b'x'; 100_000], how).unwrap(), 100_000);
+            }
+            is_done.store(true, Ordering::Release);
+        });
+        while !is_done.load(Ordering::Acquire) {
+            // Asks the origin, which may be ahead of what the writer has taken note of.
+            let size = bed.dataset.stat(file.ino()).unwrap().stat.size;
+            let length = size.min(100);
+            let read = file.read(size - length, length as u32).unwrap();
+            assert_eq!(read.len() as u64, length, "at {size}");
+        }
+    });
+    drop(file);
+    bed.finish();
+}
