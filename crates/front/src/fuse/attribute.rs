@@ -6,7 +6,8 @@ use arcwell_base::origin::{SetAttr, SetTime, Timestamp};
 use arcwell_pool::{Attributes, Class};
 use rustix::io::Errno;
 
-use super::filesystem::{Filesystem, Handled};
+use super::filesystem::{Filesystem, Handled, caller};
+use super::privilege;
 use super::wire::{self, Request, setattr};
 
 impl Filesystem {
@@ -22,12 +23,16 @@ impl Filesystem {
     }
 
     pub(super) fn setattr(self: &Arc<Self>, request: &Request<'_>) -> Handled {
-        let change = change(request)?;
+        let mut change = change(request)?;
+        let caller = caller(request, 0);
         let ino = self.ino(request.node);
         self.hand_on(
             request.unique,
             Class::Change,
-            move |dataset| dataset.set_attr(ino, &change),
+            move |dataset| {
+                privilege::complete(dataset, ino, &mut change, caller)?;
+                dataset.set_attr(ino, &change)
+            },
             Self::send_attributes,
         );
         Ok(())

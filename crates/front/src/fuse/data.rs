@@ -9,12 +9,13 @@
 
 use std::sync::Arc;
 
-use arcwell_base::origin::{Allocate, Seek};
+use arcwell_base::origin::{Allocate, Caller, Seek};
 use arcwell_pool::{CachedRead, Class, OpenFile, OpenHow, Slices, WriteHow};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::filesystem::{Filesystem, Handled};
+use super::filesystem::{Filesystem, Handled, caller};
+use super::privilege;
 use super::wire::{
     self, FOPEN_DIRECT_IO, FSYNC_DATA_ONLY, Fields, Request, WRITE_CACHE, WRITE_KILL_PRIVILEGES,
 };
@@ -22,6 +23,8 @@ use super::wire::{
 /// The most that one copy within the origin may take: it has a deadline, and a shorter copy than was
 /// asked for is a lawful answer.
 const COPY_MAX: u64 = 64 << 20;
+/// `O_DSYNC`, a part of `O_SYNC`; `OFlags::DSYNC` is all of it.
+const DSYNC: OFlags = OFlags::from_bits_retain(0o10000);
 /// Setuid and setgid.
 const PRIVILEGES: u16 = 0o6000;
 
@@ -87,11 +90,22 @@ impl Filesystem {
         // A mapped page is written back to where it belongs, however the file was opened.
         let append = flags.contains(OFlags::APPEND) && write_flags & WRITE_CACHE == 0;
         let how = WriteHow { append, kill_privileges: write_flags & WRITE_KILL_PRIVILEGES != 0 };
-        let filesystem = Arc::clone(self);
+        // The kernel sends no fsync for a write to a file that is open for direct I/O; it says with the
+        // write how the file is open (`O_SYNC`) and what was asked for just now (`RWF_DSYNC`).
+        let is_durable = flags.intersects(DSYNC) && write_flags & WRITE_CACHE == 0;
+        let data_only = !flags.contains(OFlags::SYNC);
+        let class = if is_durable { Class::Sync } else { Class::Change };
+        let (filesystem, caller) = (Arc::clone(self), caller(request, 0));
         self.hand_on(
             request.unique,
-            Class::Change,
-            move |_| filesystem.write_to(&file, offset, &data, how),
+            class,
+            move |_| {
+                let written = filesystem.write_to(&file, offset, &data, how, caller)?;
+                if is_durable {
+                    file.sync(data_only)?;
+                }
+                Ok(written)
+            },
             |filesystem, unique, written| {
                 filesystem.device.reply(unique, wire::count(written as u32).as_bytes());
             },
@@ -105,12 +119,16 @@ impl Filesystem {
         offset: u64,
         data: &[u8],
         how: WriteHow,
+        caller: Caller,
     ) -> arcwell_base::Result<u64> {
         // After a write the kernel asks anew for times and size, but trusts the mode that it knows
         // when it executes the file: it has to be told that setuid is gone.
         let had_privileges = how.kill_privileges
             && matches!(self.dataset.cached_stat(file.ino()),
                 Some(Ok(known)) if known.stat.perm & PRIVILEGES != 0);
+        if had_privileges {
+            privilege::clear_setgid(&self.dataset, file.ino(), caller)?;
+        }
         let written = file.write(offset, data, how)?;
         if had_privileges {
             self.notices.node(self.node(file.ino()));
@@ -130,7 +148,11 @@ impl Filesystem {
         let file = self.file(&mut fields)?;
         let (offset, length, mode) = (fields.u64()?, fields.u64()?, fields.u32()?);
         let range = Allocate { mode, offset, length };
-        self.change(request.unique, Class::Change, move |_| file.allocate(range))
+        let caller = caller(request, 0);
+        self.change(request.unique, Class::Change, move |dataset| {
+            privilege::clear_setgid(dataset, file.ino(), caller)?;
+            file.allocate(range)
+        })
     }
 
     pub(super) fn lseek(self: &Arc<Self>, request: &Request<'_>) -> Handled {
@@ -164,10 +186,14 @@ impl Filesystem {
         fields.skip(8)?;
         let to = self.file(&mut fields)?;
         let (to_offset, length) = (fields.u64()?, fields.u64()?.min(COPY_MAX));
+        let caller = caller(request, 0);
         self.hand_on(
             request.unique,
             Class::Change,
-            move |_| from.copy_range(offset, &to, to_offset, length),
+            move |dataset| {
+                privilege::clear_setgid(dataset, to.ino(), caller)?;
+                from.copy_range(offset, &to, to_offset, length)
+            },
             move |filesystem, unique, copied| {
                 let reply = if wide { wire::position(copied) } else { wire::count(copied as u32) };
                 filesystem.device.reply(unique, reply.as_bytes());

@@ -40,6 +40,7 @@ mod holder;
 mod mount;
 mod mountpoint;
 mod namespace;
+mod privilege;
 mod session;
 mod wire;
 mod xattr;

@@ -15,6 +15,8 @@ use super::filesystem::{Filesystem, Handled};
 use super::wire::{self, Request, SETXATTR_KILL_SETGID};
 
 const SETGID: u16 = 0o2000;
+/// Extended attributes whose names begin so are the administrator's.
+const TRUSTED: &[u8] = b"trusted.";
 
 impl Filesystem {
     pub(super) fn getxattr(self: &Arc<Self>, request: &Request<'_>) -> Handled {
@@ -43,13 +45,18 @@ impl Filesystem {
     pub(super) fn listxattr(self: &Arc<Self>, request: &Request<'_>) -> Handled {
         let mut fields = request.fields;
         let room = fields.u32()?;
-        let ino = self.ino(request.node);
+        let (ino, is_root) = (self.ino(request.node), request.uid == 0);
         self.serve(
             request.unique,
             Class::Query,
             self.dataset.cached_xattr_list(ino),
             move |dataset| dataset.xattr_list(ino),
-            move |filesystem, unique, names| filesystem.send_value(unique, &names, room),
+            move |filesystem, unique, mut names| {
+                if !is_root {
+                    hide_trusted(&mut names);
+                }
+                filesystem.send_value(unique, &names, room);
+            },
         )
     }
 
@@ -84,6 +91,14 @@ impl Filesystem {
     }
 }
 
+/// Takes out the names that only the administrator may see: the kernel leaves that to file systems.
+fn hide_trusted(names: &mut Vec<u8>) {
+    if names.windows(TRUSTED.len()).any(|part| part == TRUSTED) {
+        let shown = names.split_inclusive(|byte| *byte == 0).filter(|name| !name.starts_with(TRUSTED));
+        *names = shown.flatten().copied().collect();
+    }
+}
+
 /// Whoever sets an ACL and is neither privileged nor of the file's group loses the setgid bit, as with
 /// `chmod`. The origin cannot do it: to it the daemon is the one who sets the ACL.
 fn clear_setgid(dataset: &Arc<Dataset>, ino: u64) -> Result<()> {
@@ -92,4 +107,23 @@ fn clear_setgid(dataset: &Arc<Dataset>, ino: u64) -> Result<()> {
         dataset.set_attr(ino, &SetAttr { perm: Some(perm & !SETGID), ..SetAttr::default() })?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trusted_names_are_hidden_and_no_others() {
+        for (all, shown) in [
+            ("user.a\0trusted.b\0security.c\0", "user.a\0security.c\0"),
+            ("trusted.b\0", ""),
+            ("user.trusted.a\0", "user.trusted.a\0"),
+            ("", ""),
+        ] {
+            let mut names = all.as_bytes().to_vec();
+            hide_trusted(&mut names);
+            assert_eq!(names, shown.as_bytes());
+        }
+    }
 }

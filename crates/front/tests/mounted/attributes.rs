@@ -2,7 +2,9 @@
 
 use std::fs::{self, File, FileTimes};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arcwell_pool::Coherence;
@@ -199,5 +201,31 @@ fn a_read_only_mount_refuses_changes() {
         [fs::write(place.path("f"), ""), fs::create_dir(place.path("d")), fs::remove_file(place.path("f"))]
     {
         assert_eq!(outcome(result), Err(Some(Errno::ROFS.raw_os_error())));
+    }
+}
+
+#[test]
+fn a_stranger_who_changes_a_file_takes_its_setgid_away() {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: only root can ask as somebody else");
+        return;
+    }
+    let Some(place) = Place::new() else { return };
+    let root = place.path("");
+    fs::set_permissions(&root, fs::Permissions::from_mode(0o777)).unwrap();
+    let by = |uid, gid, mode, script: &str| {
+        fs::write(root.join("f"), "text").unwrap();
+        fs::set_permissions(root.join("f"), fs::Permissions::from_mode(mode)).unwrap();
+        let mut who = Command::new("sh");
+        let done = who.args(["-c", script]).current_dir(&root).uid(uid).gid(gid).status();
+        assert!(done.unwrap().success(), "{script}");
+        fs::metadata(root.join("f")).unwrap().mode() & 0o7777
+    };
+    for script in ["echo more >> f", "echo > f", "truncate -s 1 f", "fallocate -l 9999 f"] {
+        for mode in [0o2666, 0o6666] {
+            assert_eq!(by(1234, 1234, mode, script), 0o666, "{script}, {mode:o}");
+            assert_eq!(by(0, 0, mode, script), mode, "{script}, {mode:o}, root");
+        }
+        assert_eq!(by(1234, 0, 0o2666, script), 0o2666, "{script}, one of the group");
     }
 }

@@ -2,11 +2,12 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
-use rustix::fs::{FallocateFlags, OFlags, SeekFrom as Search};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, OFlags, SeekFrom as Search};
 
 use super::place::{Place, outcome, same};
 
@@ -218,4 +219,62 @@ fn access_modes_are_kept() {
         let write_only = File::options().write(true).open(&path).unwrap();
         (outcome(read_only.write_at(b"x", 0)), outcome(write_only.read_at(&mut [0; 4], 0)))
     });
+}
+
+/// A file without a name in `dir`, where there is such a thing.
+fn unnamed(dir: &Path) -> std::io::Result<File> {
+    let flags = OFlags::TMPFILE.bits() as i32;
+    File::options().read(true).write(true).mode(0o640).custom_flags(flags).open(dir)
+}
+
+#[test]
+fn a_file_may_be_made_without_a_name_and_get_one() {
+    same(|dir| {
+        let mut file = match unnamed(dir) {
+            Err(error) => return Err(error.raw_os_error()),
+            Ok(file) => file,
+        };
+        file.write_all(&pattern(0, 10_000)).unwrap();
+        let before = (file.metadata().unwrap().nlink(), fs::read_dir(dir).unwrap().count());
+        let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let follow = AtFlags::SYMLINK_FOLLOW;
+        rustix::fs::linkat(CWD, itself, CWD, dir.join("named"), follow).unwrap();
+        file.write_all(b"more").unwrap();
+        drop(file);
+        let found = fs::metadata(dir.join("named")).unwrap();
+        assert_eq!(fs::read(dir.join("named")).unwrap()[..10_000], pattern(0, 10_000));
+        Ok((before, found.nlink(), found.len(), found.mode()))
+    });
+}
+
+#[test]
+fn a_file_that_is_never_named_leaves_nothing() {
+    let Some(place) = Place::new() else { return };
+    let Ok(file) = unnamed(&place.path("")) else { return };
+    file.write_all_at(b"text", 0).unwrap();
+    let mut text = [0; 4];
+    file.read_exact_at(&mut text, 0).unwrap();
+    assert_eq!(&text, b"text");
+    drop(file);
+    assert_eq!(fs::read_dir(place.origin("")).unwrap().count(), 0);
+}
+
+#[test]
+fn writes_that_ask_for_it_are_durable_when_they_are_acknowledged() {
+    const DSYNC: i32 = 0o10000;
+    let Some(place) = Place::new() else { return };
+    let syncs = || place.counts.syncs.value();
+    for (flags, expected) in [(0, 0), (DSYNC, 2), (OFlags::SYNC.bits() as i32, 2)] {
+        let mut options = File::options();
+        let file = options.write(true).create(true).custom_flags(flags).open(place.path("f")).unwrap();
+        let before = syncs();
+        file.write_all_at(b"one", 0).unwrap();
+        file.write_all_at(b"two", 3).unwrap();
+        assert_eq!(syncs() - before, expected, "{flags:o}");
+    }
+    let file = read_write(&place.path("f"));
+    let before = syncs();
+    let part = [std::io::IoSlice::new(b"x")];
+    rustix::io::pwritev2(&file, &part, 0, rustix::io::ReadWriteFlags::DSYNC).unwrap();
+    assert_eq!(syncs() - before, 1);
 }

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arcwell_backend::{DirOptions, DirOrigin, MemoryIdentities};
+use arcwell_backend::{Counted, DirOptions, DirOrigin, MemoryIdentities, OriginStats};
 use arcwell_base::clock::SystemClock;
 use arcwell_front::fuse::{MountOptions, Mounted, Unmounted};
 use arcwell_pool::{Coherence, Dataset, Pool, PoolConfig, Properties};
@@ -14,6 +14,8 @@ use tempfile::TempDir;
 pub(crate) struct Place {
     pub(crate) pool: Arc<Pool>,
     pub(crate) dataset: Arc<Dataset>,
+    /// What the origin was asked for.
+    pub(crate) counts: Arc<OriginStats>,
     mounted: Option<Mounted>,
     mountpoint: TempDir,
     origin: TempDir,
@@ -30,12 +32,12 @@ impl Place {
             return None;
         }
         let (origin, mountpoint) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let (pool, dataset) = dataset(origin.path(), coherence);
+        let (pool, dataset, counts) = counted(origin.path(), coherence);
         let mut options = MountOptions::new(mountpoint.path());
         options.allow_other = true;
         change(&mut options);
         let mounted = Some(Mounted::new(Arc::clone(&dataset), &options).unwrap());
-        Some(Place { pool, dataset, mounted, mountpoint, origin })
+        Some(Place { pool, dataset, counts, mounted, mountpoint, origin })
     }
 
     /// A path as programs see it.
@@ -72,6 +74,11 @@ impl Drop for Place {
 
 /// A dataset over a directory, in a pool of its own.
 pub(crate) fn dataset(origin: &Path, coherence: Coherence) -> (Arc<Pool>, Arc<Dataset>) {
+    let (pool, dataset, _) = counted(origin, coherence);
+    (pool, dataset)
+}
+
+fn counted(origin: &Path, coherence: Coherence) -> (Arc<Pool>, Arc<Dataset>, Arc<OriginStats>) {
     let pool = Pool::new(PoolConfig {
         arc: arcwell_pool::CacheConfig::new(64 << 20),
         identities: Arc::new(MemoryIdentities::default()),
@@ -79,8 +86,10 @@ pub(crate) fn dataset(origin: &Path, coherence: Coherence) -> (Arc<Pool>, Arc<Da
     });
     let origin = DirOrigin::open(origin, DirOptions::default()).unwrap();
     let properties = Properties { coherence, ..Properties::default() };
+    let counts = Arc::new(OriginStats::default());
+    let origin = Counted::new(Arc::new(origin), Arc::clone(&counts));
     let dataset = pool.add_dataset("test", Arc::new(origin), properties).unwrap();
-    (pool, dataset)
+    (pool, dataset, counts)
 }
 
 /// Whether this machine lets us mount. Says so when not; where everything has to be tested, that is
