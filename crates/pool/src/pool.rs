@@ -25,7 +25,7 @@ use crate::znode::ZNODE_BYTES;
 /// How often housekeeping looks round.
 const ROUND: Duration = Duration::from_millis(100);
 /// Znodes whose holders are asked to let go in one round.
-const PRUNE_MAX: u64 = 50_000;
+const PRUNE_MAX: u64 = 16_384;
 
 /// What a pool is made of.
 pub struct PoolConfig {

@@ -27,7 +27,7 @@ use super::wire::{self, ROOT_NODE, notify};
 /// Notices that may wait.
 const QUEUE_MAX: usize = 1 << 16;
 /// Prunes that may wait: more of them would only be stale.
-const PRUNES_MAX: usize = 64;
+const PRUNES_MAX: usize = 2;
 /// Nodes in one prune message.
 const PRUNE_BATCH: usize = 512;
 
