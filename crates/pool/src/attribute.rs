@@ -123,7 +123,7 @@ impl Dataset {
         self.refresh(&node)?;
         let sequence = node.sequence();
         let key = metadata::link_key(node.identity().object);
-        let target = match self.origin.read_link(&**node) {
+        let target = match self.ask(|| self.shared.cache.contains(key), |origin| origin.read_link(&**node)) {
             Err(error) if is_out_of_reach(&error) => {
                 return self.metadata(key).map(|pin| pin.to_vec()).ok_or(error);
             }
@@ -153,7 +153,7 @@ impl Dataset {
         self.refresh(&node)?;
         let sequence = node.sequence();
         let key = metadata::xattr_key(node.identity().object, name);
-        match self.origin.get_xattr(&**node, name) {
+        match self.ask(|| self.shared.cache.contains(key), |origin| origin.get_xattr(&**node, name)) {
             Ok(value) => {
                 self.keep_metadata(&node, key, &metadata::encode_xattr(name, Some(&value)), sequence);
                 Ok(value)
@@ -187,7 +187,7 @@ impl Dataset {
         self.refresh(&node)?;
         let sequence = node.sequence();
         let key = metadata::xattr_names_key(node.identity().object);
-        let names = self.origin.list_xattr(&**node)?;
+        let names = self.ask(|| false, |origin| origin.list_xattr(&**node))?;
         self.keep_metadata(&node, key, &names, sequence);
         Ok(names)
     }

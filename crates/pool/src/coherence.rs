@@ -161,7 +161,7 @@ impl Dataset {
     pub(crate) fn revalidate(&self, node: &Znode) -> Result<Attributes> {
         self.shared.stats.revalidations.add(1);
         let (sequence, now) = (node.sequence(), self.now());
-        let stat = match self.origin.stat(node) {
+        let stat = match self.ask(|| self.last_known(node).is_some(), |origin| origin.stat(node)) {
             Err(error) if is_out_of_reach(&error) => return self.last_known(node).ok_or(error),
             answer => answer?,
         };

@@ -26,6 +26,7 @@ use crate::flight::Flights;
 use crate::metadata::{self, Dnode};
 use crate::object::Objects;
 use crate::property::{Coherence, Properties};
+use crate::silence::Silence;
 use crate::tunable::{PoolStats, PoolTunables};
 use crate::workers::{Class, Workers};
 use crate::znode::page::Account;
@@ -145,6 +146,7 @@ pub struct Dataset {
     pub(crate) account: Arc<Account>,
     pub(crate) znodes: ZnodeTable,
     pub(crate) flights: Flights,
+    pub(crate) silence: Silence,
     pub(crate) watch: Mutex<Option<Arc<dyn Watch>>>,
     pub(crate) noticed: crate::coherence::Noticed,
     pub(crate) holder: RwLock<Option<Box<dyn Holder>>>,
@@ -200,6 +202,7 @@ impl Dataset {
             account,
             znodes,
             flights: Flights::default(),
+            silence: Silence::default(),
             watch: Mutex::new(None),
             noticed: Default::default(),
             holder: RwLock::new(None),

@@ -79,7 +79,8 @@ impl Dataset {
             self.revalidate(&node)?;
         }
         let access = if how.write { Access::Write } else { Access::Read };
-        match self.origin.open(&**node, access) {
+        let can_do_without = || !how.write && self.last_known(&node).is_some();
+        match self.ask(can_do_without, |origin| origin.open(&**node, access)) {
             Err(error) if !how.write && is_out_of_reach(&error) && self.last_known(&node).is_some() => {}
             opened => opened?,
         }

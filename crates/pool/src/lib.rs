@@ -37,6 +37,7 @@ mod pool;
 mod prime;
 mod property;
 mod read;
+mod silence;
 mod slice;
 mod stream;
 mod tunable;

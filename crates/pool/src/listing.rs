@@ -340,7 +340,9 @@ impl Dataset {
             }
         }
         let sequence = node.sequence();
-        let (stat, entries) = match self.origin.list(&**node) {
+        let kept_key = metadata::listing_key(node.identity().object, 0);
+        let is_kept = || self.shared.cache.contains(kept_key);
+        let (stat, entries) = match self.ask(is_kept, |origin| origin.list(&**node)) {
             Err(error) if is_out_of_reach(&error) => {
                 let identity = node.identity();
                 let is_sound = sequence.is_multiple_of(2) && identity.checked != 0;

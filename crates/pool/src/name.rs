@@ -70,16 +70,17 @@ impl Dataset {
             let (sequence, changes) = (dir.sequence(), self.changes.load(Ordering::Acquire));
             let object = dir.identity().object;
             let key = metadata::name_key(object, name);
-            let stat = match self.origin.lookup(&**dir, name) {
-                Ok(stat) => stat,
-                Err(error) if error.is_absence() => {
-                    self.keep_metadata(&dir, key, &metadata::encode_name(name, Named::Absent), sequence);
-                    let ttl = self.entry_ttl(&dir, dir.identity().checked);
-                    return Ok(Looked::Absent { ttl });
-                }
-                Err(error) if is_out_of_reach(&error) => return self.last_found(&dir, name).ok_or(error),
-                Err(error) => return Err(error),
-            };
+            let stat =
+                match self.ask(|| self.shared.cache.contains(key), |origin| origin.lookup(&**dir, name)) {
+                    Ok(stat) => stat,
+                    Err(error) if error.is_absence() => {
+                        self.keep_metadata(&dir, key, &metadata::encode_name(name, Named::Absent), sequence);
+                        let ttl = self.entry_ttl(&dir, dir.identity().checked);
+                        return Ok(Looked::Absent { ttl });
+                    }
+                    Err(error) if is_out_of_reach(&error) => return self.last_found(&dir, name).ok_or(error),
+                    Err(error) => return Err(error),
+                };
             let entry = self.found(&dir, name, stat, changes)?;
             if dir.identity().object != object {
                 // The directory changed behind our back while it was asked.

@@ -412,14 +412,14 @@ impl Dataset {
         let stats = &self.shared.stats;
         stats.fills.add(1);
         stats.fill_blocks.add(blocks);
-        let read = self.origin.read(node, offset, buffer)?;
+        let read = self.ask(|| false, |origin| origin.read(node, offset, buffer))?;
         stats.fill_bytes.add(read as u64);
         let is_whole = read == buffer.len();
         if is_whole && self.properties.coherence == Coherence::Exclusive {
             return Ok(true);
         }
         let sequence = node.sequence();
-        let stat = self.origin.stat(node)?;
+        let stat = self.ask(|| false, |origin| origin.stat(node))?;
         self.observe(node, &stat, sequence)?;
         if node.identity().object != identity.object {
             return Ok(false);

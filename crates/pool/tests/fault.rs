@@ -312,3 +312,26 @@ fn a_change_that_outlives_its_asker_is_seen() {
         bed.finish();
     }
 }
+
+#[test]
+fn while_an_origin_is_silent_what_is_cached_is_served() {
+    let bed = filled(Coherence::Timeout);
+    let d = bed.ino("d");
+    let expected = bed.contents("d/a");
+    assert_eq!(bed.names(d).unwrap().len(), 3);
+    bed.pass_time();
+    bed.faulty.set(Fault::Hang);
+    let (sender, receiver) = mpsc::channel();
+    let (dataset, ino) = (std::sync::Arc::clone(&bed.dataset), d);
+    // The first to ask waits: it is the probe.
+    let asker = std::thread::spawn(move || sender.send(dataset.stat(ino).is_ok()).unwrap());
+    bed.faulty.wait_until_hanging(1);
+    bed.clock.advance(std::time::Duration::from_millis(bed.pool.tunables().origin_timeout()));
+    same(&bed.contents("d/a"), &expected);
+    assert_eq!(bed.names(d).unwrap().len(), 3);
+    bed.faulty.set(Fault::Pass);
+    assert!(receiver.recv().unwrap());
+    asker.join().unwrap();
+    assert!(bed.look(d, "never-heard-of").unwrap().is_none(), "the silence is over");
+    bed.finish();
+}
