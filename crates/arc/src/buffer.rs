@@ -1,8 +1,7 @@
 //! A block's bytes, placed so that copying them out is cheap.
 //!
 //! Bytes of a page or more begin on a page boundary: whoever copies them to a program or a device page
-//! by page (the kernel, for a FUSE reply) then touches no page twice, which is an eighth of what an
-//! 8 KiB read from a larger block costs. Smaller ones lie where the allocator likes.
+//! by page (the kernel, for a FUSE reply) then touches no page twice. Smaller ones lie where the allocator likes.
 
 use std::ops::{Deref, DerefMut};
 

@@ -161,7 +161,7 @@ impl Dataset {
     pub(crate) fn revalidate(&self, node: &Znode) -> Result<Attributes> {
         self.shared.stats.revalidations.add(1);
         let (sequence, now) = (node.sequence(), self.now());
-        let stat = match self.ask(|| self.last_known(node).is_some(), |origin| origin.stat(node)) {
+        let stat = match self.ask(|| self.is_known(node), |origin| origin.stat(node)) {
             Err(error) if is_out_of_reach(&error) => return self.last_known(node).ok_or(error),
             answer => answer?,
         };
@@ -170,6 +170,12 @@ impl Dataset {
             _ => self.attr_ttl(node, &stat, now),
         };
         Ok(Attributes { stat, ttl })
+    }
+
+    /// Whether there is something for [`Dataset::last_known`] to answer; counts as no request.
+    pub(crate) fn is_known(&self, node: &Znode) -> bool {
+        let key = metadata::dnode_key(self.object, node.id.ino);
+        node.identity().checked != 0 && self.shared.cache.contains(key)
     }
 
     /// The attributes that were shown last, for the time that the origin is out of reach.

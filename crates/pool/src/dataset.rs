@@ -482,7 +482,7 @@ impl Dataset {
 }
 
 /// What time it is, never 0: that stands for doubt.
-fn milliseconds(clock: &dyn Clock) -> u64 {
+pub(crate) fn milliseconds(clock: &dyn Clock) -> u64 {
     clock.now().as_millis() as u64 + 1
 }
 

@@ -79,9 +79,9 @@ impl Dataset {
             self.revalidate(&node)?;
         }
         let access = if how.write { Access::Write } else { Access::Read };
-        let can_do_without = || !how.write && self.last_known(&node).is_some();
+        let can_do_without = || !how.write && self.is_known(&node);
         match self.ask(can_do_without, |origin| origin.open(&**node, access)) {
-            Err(error) if !how.write && is_out_of_reach(&error) && self.last_known(&node).is_some() => {}
+            Err(error) if is_out_of_reach(&error) && can_do_without() => {}
             opened => opened?,
         }
         let file = self.opened_file(Arc::clone(&node))?;

@@ -159,8 +159,7 @@ impl OpenDir {
             *held = Some(Arc::new(snapshot));
         }
         let snapshot = Arc::clone(held.as_ref()?);
-        let entry_ttl = self.dataset.listed_ttl(&snapshot);
-        Some(Ok(Entries { snapshot, offset, entry_ttl }))
+        Some(Ok(self.entries_of(snapshot, offset)))
     }
 
     /// Entries from `offset` on. Offset 0 looks at the directory anew; another one goes on in the
@@ -172,14 +171,16 @@ impl OpenDir {
         if offset != 0
             && let Some(snapshot) = &*self.snapshot.lock()
         {
-            let snapshot = Arc::clone(snapshot);
-            let entry_ttl = self.dataset.listed_ttl(&snapshot);
-            return Ok(Entries { snapshot, offset, entry_ttl });
+            return Ok(self.entries_of(Arc::clone(snapshot), offset));
         }
         let snapshot = Arc::new(self.dataset.snapshot(&self.node)?);
         *self.snapshot.lock() = Some(Arc::clone(&snapshot));
+        Ok(self.entries_of(snapshot, offset))
+    }
+
+    fn entries_of(&self, snapshot: Arc<Snapshot>, offset: u64) -> Entries {
         let entry_ttl = self.dataset.listed_ttl(&snapshot);
-        Ok(Entries { snapshot, offset, entry_ttl })
+        Entries { snapshot, offset, entry_ttl }
     }
 }
 

@@ -72,9 +72,8 @@ pub(crate) fn block_len(index: u64, identity: &ObjectIdentity) -> usize {
 impl OpenFile {
     /// Reads what the cache has. Bytes beyond the end of the file are left out.
     pub fn cached_read(&self, offset: u64, len: u32) -> CachedRead {
-        let sequence = self.node.sequence();
-        let identity = self.node.identity();
-        let mut part = PartRead { offset, len, identity, sequence, found: Slices::default(), missed: None };
+        let mut part = PartRead::begin(&self.node, offset, len);
+        let identity = part.identity;
         if !self.dataset.is_fresh(&self.node, &identity) || part.may_be_cut_short() {
             return CachedRead::Rest(part);
         }
@@ -119,18 +118,11 @@ impl OpenFile {
             if identity.object != attempt.identity.object
                 || identity.version.size != attempt.identity.version.size
             {
-                let sequence = self.node.sequence();
-                attempt =
-                    PartRead { offset, len, identity, sequence, found: Slices::default(), missed: None };
+                attempt = PartRead::begin(&self.node, offset, len);
             }
             match self.dataset.read_rest(self, attempt)? {
                 Attempt::Done(slices) => return Ok(slices),
-                Attempt::Changed => {
-                    let sequence = self.node.sequence();
-                    let identity = self.node.identity();
-                    attempt =
-                        PartRead { offset, len, identity, sequence, found: Slices::default(), missed: None };
-                }
+                Attempt::Changed => attempt = PartRead::begin(&self.node, offset, len),
             }
         }
         Err(Error::new("read", Cause::Stale))
@@ -149,6 +141,13 @@ impl OpenFile {
 }
 
 impl PartRead {
+    /// The sequence is noted before the identity: a change in between is then seen at the end.
+    fn begin(node: &Znode, offset: u64, len: u32) -> Self {
+        let sequence = node.sequence();
+        let identity = node.identity();
+        PartRead { offset, len, identity, sequence, found: Slices::default(), missed: None }
+    }
+
     fn wanted(&self) -> Range<u64> {
         let end = self.offset.saturating_add(u64::from(self.len)).min(self.identity.version.size);
         self.offset.min(end)..end

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arcwell_base::origin::Origin;
-use arcwell_base::{Cause, Error, Result};
+use arcwell_base::{Cause, Clock, Error, Result};
 
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, milliseconds};
 
 /// The part of `pool.origin_timeout` after which nobody's answer is silence.
 const SHARE: u64 = 8;
@@ -26,20 +26,30 @@ pub(crate) struct Silence {
 }
 
 impl Silence {
-    fn begin(&self, now: u64) {
+    fn begin<'a>(&'a self, clock: &'a dyn Clock) -> OpenQuestion<'a> {
         if self.open.fetch_add(1, Ordering::AcqRel) == 0 {
-            self.since.store(now, Ordering::Release);
+            self.since.store(milliseconds(clock), Ordering::Release);
         }
-    }
-
-    fn end(&self, now: u64) {
-        self.since.store(now, Ordering::Release);
-        self.open.fetch_sub(1, Ordering::AcqRel);
+        OpenQuestion { silence: self, clock }
     }
 
     fn is_longer_than(&self, allowed: u64, now: u64) -> bool {
         self.open.load(Ordering::Acquire) > 0
             && now.saturating_sub(self.since.load(Ordering::Acquire)) > allowed
+    }
+}
+
+/// A question that waits for its answer. It is closed however its asker ends, even by a panic: one that
+/// stayed open would make an origin silent for good.
+struct OpenQuestion<'a> {
+    silence: &'a Silence,
+    clock: &'a dyn Clock,
+}
+
+impl Drop for OpenQuestion<'_> {
+    fn drop(&mut self) {
+        self.silence.since.store(milliseconds(self.clock), Ordering::Release);
+        self.silence.open.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -59,29 +69,45 @@ impl Dataset {
             let cause = Cause::TimedOut(Duration::from_millis(allowed));
             return Err(Error::new("ask the origin", cause));
         }
-        self.silence.begin(self.now());
-        let answer = question(&*self.origin);
-        self.silence.end(self.now());
-        answer
+        let _open = self.silence.begin(&*self.shared.clock);
+        question(&*self.origin)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arcwell_base::clock::ManualClock;
 
     #[test]
     fn silence_is_an_open_question_and_no_answer_to_anybody() {
-        let silence = Silence::default();
-        assert!(!silence.is_longer_than(10, 1000), "nobody asked");
-        silence.begin(1000);
-        assert!(!silence.is_longer_than(10, 1010));
-        assert!(silence.is_longer_than(10, 1011));
-        silence.begin(1011);
-        silence.end(1012);
-        assert!(!silence.is_longer_than(10, 1020), "another was answered");
-        assert!(silence.is_longer_than(10, 1030));
-        silence.end(1031);
-        assert!(!silence.is_longer_than(10, 2000), "all were answered");
+        let (silence, clock) = (Silence::default(), ManualClock::default());
+        let pass = |ms| clock.advance(Duration::from_millis(ms));
+        let is_silent = || silence.is_longer_than(10, milliseconds(&clock));
+        pass(1000);
+        assert!(!is_silent(), "nobody asked");
+        let hanging = silence.begin(&clock);
+        pass(10);
+        assert!(!is_silent());
+        pass(1);
+        assert!(is_silent());
+        drop(silence.begin(&clock));
+        assert!(!is_silent(), "another was answered");
+        pass(11);
+        assert!(is_silent());
+        drop(hanging);
+        pass(1000);
+        assert!(!is_silent(), "all were answered");
+    }
+
+    #[test]
+    fn a_question_that_panics_does_not_stay_open() {
+        let (silence, clock) = (Silence::default(), ManualClock::default());
+        let asked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _open = silence.begin(&clock);
+            panic!("on purpose");
+        }));
+        clock.advance(Duration::from_secs(1000));
+        assert!(asked.is_err() && !silence.is_longer_than(10, milliseconds(&clock)));
     }
 }
