@@ -62,11 +62,12 @@ impl OpenFile {
             dataset.renew(node)?;
         }
         dataset.drop_capability(node);
-        dataset.settle(node, &written.stat);
-        if how.kill_privileges {
-            let stat = dataset.kill_privileges(node, written.stat).inspect_err(|_| dataset.doubt(node))?;
-            dataset.settle(node, &stat);
-        }
+        let outcome = match how.kill_privileges {
+            true => dataset.kill_privileges(node, written.stat),
+            false => Ok(written.stat),
+        };
+        dataset.settle(node, outcome.as_ref().unwrap_or(&written.stat));
+        outcome.inspect_err(|_| dataset.doubt(node))?;
         Ok(written.bytes)
     }
 }
