@@ -11,16 +11,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arcwell_arc::{Config, ListKind};
-use arcwell_backend::{Counted, DirOptions, DirOrigin, Faulty, MemoryIdentities, OriginStats};
-use arcwell_base::Clock;
+use arcwell_backend::layer::{Call, Layer, Layered};
+use arcwell_backend::{Counted, DirOptions, DirOrigin, Faulty, MemoryIdentities, Operation, OriginStats};
 use arcwell_base::clock::ManualClock;
 use arcwell_base::identity::IdentityStore;
 use arcwell_base::origin::{Caller, Stat};
 use arcwell_base::table::Kstats;
+use arcwell_base::{Clock, Result};
 use arcwell_pool::{
     CacheMode, Coherence, Dataset, Looked, OpenFile, OpenHow, Pool, PoolConfig, Properties, WriteHow,
 };
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use rustix::io::Errno;
 use tempfile::TempDir;
 
@@ -102,7 +103,8 @@ impl Plan {
 
     pub fn over(self, home: Arc<TempDir>) -> Bed {
         let options = DirOptions { descriptors_max: self.descriptors_max };
-        let origin = Arc::new(DirOrigin::open(home.path(), options).unwrap());
+        let origin = DirOrigin::open(home.path(), options).unwrap();
+        let origin = Arc::new(Layered::around(Arc::new(origin), Whole::default()));
         let counts = Arc::new(OriginStats::default());
         let counted = Arc::new(Counted::new(origin, Arc::clone(&counts)));
         let faulty = Arc::new(Faulty::new(counted));
@@ -111,6 +113,27 @@ impl Plan {
         let pool = Pool::new(PoolConfig { arc, identities: self.identities, clock });
         let dataset = pool.add_dataset("bed", faulty.clone(), self.properties).unwrap();
         Bed { home, pool, dataset, clock: self.clock, faulty, counts, held: Mutex::default() }
+    }
+}
+
+/// Makes reads and changes of the origin whole to each other. A file system under it need not: ext4 shows
+/// halves of a page that is being written. With this, a torn record is the pool's own doing.
+#[derive(Debug, Default)]
+struct Whole(RwLock<()>);
+
+impl Layer for Whole {
+    fn around<T>(&self, call: Call, make: impl FnOnce() -> Result<(T, u64)>) -> Result<(T, u64)> {
+        match call.operation {
+            Operation::Read => {
+                let _beside_other_reads = self.0.read();
+                make()
+            }
+            Operation::Write | Operation::SetAttr => {
+                let _alone = self.0.write();
+                make()
+            }
+            _ => make(),
+        }
     }
 }
 
