@@ -12,12 +12,14 @@
 //! - [`clock`]: time as a thing that a test can move.
 //! - [`identity`]: what is remembered of files from one run to the next.
 //! - [`origin`]: the trait of whatever holds the truth behind a dataset.
+//! - [`record`]: what was asked of the cache, as events and as bytes.
 
 pub mod clock;
 pub mod error;
 pub mod identity;
 pub mod key;
 pub mod origin;
+pub mod record;
 pub mod size;
 pub mod table;
 
