@@ -1,39 +1,33 @@
 //! Traces: a load as a list of accesses.
 //!
-//! In memory a trace is columns: four bytes an access for the block's number, and more only where a
-//! trace has sizes, kinds or acts other than reading. Numbers are dense, from 0 in order of first
-//! appearance, so that policies index arrays instead of hashing.
+//! # Rooms, in the order in which a trace comes in
+//!
+//! - [`Packing`]: a compressed file is seen by its first bytes and unpacked while it is read.
+//! - `input`: a window over the bytes, which gives lines and fixed records.
+//! - [`Format`]: what formats there are, and which one a file is likely to be in.
+//! - [`Requests`]: decodes any of them into [`Request`]s, one after another; one file of `decode` for
+//!   each kind of format.
+//! - [`Trace`]: all of it in memory, as columns, with small numbers for keys.
+//! - [`write()`]: encodes requests again, which is `arcwell trace convert`.
+//!
+//! # Limits
+//!
+//! What comes in is a stranger's. A line or record is at most as long as the window, one line of a
+//! run-length format stands for at most [`MAX_RUN`] requests, a trace has at most [`MAX_ACCESSES`], and
+//! no packing may use more memory than its usual strongest setting needs. Beyond that is an error that
+//! says where.
 
-use arcwell_base::Kind;
+mod decode;
+mod error;
+mod format;
+mod input;
+mod load;
+mod packing;
+mod request;
 
-/// What is done to a block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Act {
-    /// Somebody asks for it: the only act that counts as a request, and the only one in most traces.
-    #[default]
-    Read,
-    /// Prefetch looks whether it is there.
-    Probe,
-    /// It is put into the cache without a request: written, or read ahead of demand.
-    Admit {
-        /// Whether that was a guess of prefetch.
-        is_guess: bool,
-        /// Whether it may stay after its use.
-        stays: bool,
-    },
-    /// It is no longer true.
-    Remove,
-}
-
-/// One access, as policies see it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Access {
-    /// The block's number in its trace.
-    pub block: u32,
-    /// Its size in units of the capacity: 1 where the capacity is in blocks.
-    pub size: u32,
-    /// What it holds.
-    pub kind: Kind,
-    /// What is done to it.
-    pub act: Act,
-}
+pub use decode::{BadColumns, Column, Columns, MAX_RUN, Options, Requests};
+pub use error::{Cause, Error, Place};
+pub use format::{BadFormat, Format, stem};
+pub use load::{Accesses, MAX_ACCESSES, Trace, Unit};
+pub use packing::Packing;
+pub use request::{Access, Act, Request};
