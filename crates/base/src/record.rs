@@ -15,8 +15,9 @@
 //! - The recording begins with a [`Setting`](Event::Setting) for each of the cache's tunables, and a
 //!   [`Resident`](Event::Resident) for each block that is there already, the oldest first. Ghosts and
 //!   shares of a cache that was in use are not recorded: an exact replay needs one recorded from empty.
-//! - An [`Object`](Event::Object) comes before the first event with the object that is caused by a
-//!   request for its file. The object that holds a dataset's attributes has none.
+//! - An [`Object`](Event::Object) comes for each file and directory that is open at the start or opened
+//!   later, and for the directories above it, before what is then asked of it. It may come again, and
+//!   says from there on which file the object is. Other objects have none.
 //! - Events of different threads stand in the order of their times, which is that of the cache but for
 //!   calls at the same moment.
 //!

@@ -121,7 +121,7 @@ impl Dataset {
                     std::mem::take(&mut bytes),
                 );
             }
-            let is_there = len == 0 || self.shared.cache.lookup(key, Kind::Data, Asked::Prefetch).is_some();
+            let is_there = len == 0 || self.blocks.lookup(key, Kind::Data, Asked::Prefetch).is_some();
             if is_there {
                 continue;
             }

@@ -93,16 +93,16 @@ impl Dataset {
     fn drop_acls(&self, node: &Znode) {
         let object = node.identity().object;
         for name in ACL_XATTRS {
-            self.shared.cache.remove(metadata::xattr_key(object, OsStr::new(name)));
+            self.blocks.remove(metadata::xattr_key(object, OsStr::new(name)));
         }
-        self.shared.cache.remove(metadata::xattr_names_key(object));
+        self.blocks.remove(metadata::xattr_names_key(object));
     }
 
     /// Drops what is known of file capabilities: whatever writes a file takes them away.
     pub(crate) fn drop_capability(&self, node: &Znode) {
         let object = node.identity().object;
-        self.shared.cache.remove(metadata::xattr_key(object, OsStr::new(CAPABILITY_XATTR)));
-        self.shared.cache.remove(metadata::xattr_names_key(object));
+        self.blocks.remove(metadata::xattr_key(object, OsStr::new(CAPABILITY_XATTR)));
+        self.blocks.remove(metadata::xattr_names_key(object));
     }
 
     /// The target of a symbolic link from the cache.
@@ -123,7 +123,7 @@ impl Dataset {
         self.refresh(&node)?;
         let sequence = node.sequence();
         let key = metadata::link_key(node.identity().object);
-        let target = match self.ask(|| self.shared.cache.contains(key), |origin| origin.read_link(&**node)) {
+        let target = match self.ask(|| self.blocks.contains(key), |origin| origin.read_link(&**node)) {
             Err(error) if is_out_of_reach(&error) => {
                 return self.metadata(key).map(|pin| pin.to_vec()).ok_or(error);
             }
@@ -153,7 +153,7 @@ impl Dataset {
         self.refresh(&node)?;
         let sequence = node.sequence();
         let key = metadata::xattr_key(node.identity().object, name);
-        match self.ask(|| self.shared.cache.contains(key), |origin| origin.get_xattr(&**node, name)) {
+        match self.ask(|| self.blocks.contains(key), |origin| origin.get_xattr(&**node, name)) {
             Ok(value) => {
                 self.keep_metadata(&node, key, &metadata::encode_xattr(name, Some(&value)), sequence);
                 Ok(value)
@@ -235,7 +235,7 @@ impl Dataset {
         let changed = change(&node);
         let object = node.identity().object;
         for key in [metadata::xattr_key(object, name), metadata::xattr_names_key(object)] {
-            self.shared.cache.remove(key);
+            self.blocks.remove(key);
         }
         match changed {
             Ok(stat) => {

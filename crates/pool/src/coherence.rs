@@ -175,7 +175,7 @@ impl Dataset {
     /// Whether there is something for [`Dataset::last_known`] to answer; counts as no request.
     pub(crate) fn is_known(&self, node: &Znode) -> bool {
         let key = metadata::dnode_key(self.object, node.id.ino);
-        node.identity().checked != 0 && self.shared.cache.contains(key)
+        node.identity().checked != 0 && self.blocks.contains(key)
     }
 
     /// The attributes that were shown last, for the time that the origin is out of reach.
@@ -276,7 +276,7 @@ impl Dataset {
     /// After a change whose outcome is not known: nothing of the file is believed unasked.
     pub(crate) fn doubt(&self, node: &Znode) {
         node.identity.lock().checked = 0;
-        self.shared.cache.remove(metadata::dnode_key(self.object, node.id.ino));
+        self.blocks.remove(metadata::dnode_key(self.object, node.id.ino));
         self.changed_below_parents(node);
     }
 
@@ -411,7 +411,7 @@ impl Dataset {
             return;
         };
         let key = metadata::name_key(dir.identity().object, name);
-        let known = self.shared.cache.peek(key).and_then(|pin| metadata::decode_name(&pin, name));
+        let known = self.blocks.peek(key).and_then(|pin| metadata::decode_name(&pin, name));
         let is_unknown = known.is_none();
         let is_dir_expected = self.compare(&dir);
         let child = match known {
@@ -423,7 +423,7 @@ impl Dataset {
             Some(child) => self.compare(&child),
             None => {
                 // Nobody holds it: what is kept of it is looked at again when somebody asks.
-                self.shared.cache.remove(metadata::dnode_key(self.object, id.ino));
+                self.blocks.remove(metadata::dnode_key(self.object, id.ino));
                 true
             }
         });

@@ -22,10 +22,12 @@ use arcwell_base::{BlockKey, Cause, Clock, Error, Kind, ObjectId, Result};
 use parking_lot::{Mutex, RwLock};
 use rustix::io::Errno;
 
+use crate::blocks::Blocks;
 use crate::flight::Flights;
 use crate::metadata::{self, Dnode};
 use crate::object::Objects;
 use crate::property::{Coherence, Properties};
+use crate::recorder::Recorder;
 use crate::silence::Silence;
 use crate::tunable::{PoolStats, PoolTunables};
 use crate::workers::{Class, Workers};
@@ -142,6 +144,7 @@ pub struct Dataset {
     pub(crate) info: OriginInfo,
     pub(crate) properties: Properties,
     pub(crate) shared: Shared,
+    pub(crate) blocks: Blocks,
     pub(crate) root: Arc<Znode>,
     pub(crate) account: Arc<Account>,
     pub(crate) znodes: ZnodeTable,
@@ -186,6 +189,8 @@ impl Dataset {
             is_young: properties.coherence != Coherence::Exclusive && is_young(&stat, &info),
             has_other_names: false,
         };
+        let recorder = Recorder::new(Arc::clone(&shared.clock), Arc::clone(&shared.stats));
+        let blocks = Blocks::new(Arc::clone(&shared.cache), recorder);
         let account = Arc::new(Account { cache: shared.cache.clone(), stats: shared.stats.clone() });
         let root = Znode::new(stat.id, stat.kind, identity, None, &account);
         let znodes = ZnodeTable::new();
@@ -198,6 +203,7 @@ impl Dataset {
             info,
             properties,
             shared,
+            blocks,
             root,
             account,
             znodes,
@@ -363,11 +369,11 @@ impl Dataset {
     /// Drops the blocks of a file that is gone: nobody will ask for them again.
     pub(crate) fn drop_blocks(&self, node: &Znode) {
         let identity = node.identity();
-        self.shared.cache.remove(metadata::dnode_key(self.object, node.id.ino));
+        self.blocks.remove(metadata::dnode_key(self.object, node.id.ino));
         if node.has_data.load(Ordering::Relaxed) {
             let blocks = identity.version.size.div_ceil(u64::from(identity.record_size));
             for index in 0..blocks.min(DROP_MAX) {
-                self.shared.cache.remove(BlockKey::new(identity.object, index));
+                self.blocks.remove(BlockKey::new(identity.object, index));
             }
         }
     }
@@ -376,7 +382,7 @@ impl Dataset {
     /// run, or as a new object.
     pub(crate) fn identify(&self, seen: &Stat) -> Result<ObjectIdentity> {
         let key = metadata::dnode_key(self.object, seen.id.ino);
-        let known = self.shared.cache.peek(key).and_then(|pin| Dnode::decode(&pin));
+        let known = self.blocks.peek(key).and_then(|pin| Dnode::decode(&pin));
         if let Some(dnode) = known.filter(|dnode| dnode.stat.id == seen.id) {
             return Ok(dnode.identity());
         }
@@ -414,7 +420,7 @@ impl Dataset {
             return;
         }
         let how = Admit { asked: Asked::Demand, keep: Keep::Cached };
-        let Ok(mut anon) = self.shared.cache.admit(key, Kind::Metadata, bytes.len(), how) else {
+        let Ok(mut anon) = self.blocks.admit(key, Kind::Metadata, bytes.len(), how) else {
             return;
         };
         anon.copy_from_slice(bytes);
@@ -427,23 +433,23 @@ impl Dataset {
 
     /// Replaces a metadata block during a change of ours; what cannot be kept is removed.
     pub(crate) fn replace_metadata(&self, key: BlockKey, bytes: &[u8]) {
-        let cache = &self.shared.cache;
+        let blocks = &self.blocks;
         let how = Admit { asked: Asked::Demand, keep: Keep::Cached };
         let is_kept = self.properties.primarycache.covers(Kind::Metadata);
-        match cache.admit(key, Kind::Metadata, bytes.len(), how) {
+        match blocks.admit(key, Kind::Metadata, bytes.len(), how) {
             Ok(mut anon) if is_kept => {
                 anon.copy_from_slice(bytes);
                 drop(anon.publish());
             }
             _ => {
-                cache.remove(key);
+                blocks.remove(key);
             }
         }
     }
 
     /// Looks a metadata block up, counted as one request.
     pub(crate) fn metadata(&self, key: BlockKey) -> Option<Pin> {
-        self.shared.cache.lookup(key, Kind::Metadata, Asked::Demand)
+        self.blocks.lookup(key, Kind::Metadata, Asked::Demand)
     }
 
     /// The dnode of a file when it is there and may be believed; `is_told` when the origin tells of

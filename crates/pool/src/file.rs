@@ -179,6 +179,7 @@ impl Dataset {
             _ => {}
         }
         self.opened(&node);
+        self.blocks.name(&node);
         Ok(Arc::new(OpenFile { dataset: Arc::clone(self), node }))
     }
 }

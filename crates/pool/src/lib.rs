@@ -25,6 +25,7 @@
 
 mod ahead;
 mod attribute;
+mod blocks;
 mod coherence;
 mod dataset;
 mod file;
@@ -37,6 +38,7 @@ mod pool;
 mod prime;
 mod property;
 mod read;
+mod recorder;
 mod silence;
 mod slice;
 mod stream;
@@ -53,6 +55,7 @@ pub use pool::{Pool, PoolConfig};
 pub use prime::{CachedReport, PrimeProgress, ROWS_MAX};
 pub use property::{BadWord, CacheMode, Coherence, Properties, RECORDSIZE_MAX, RECORDSIZE_MIN};
 pub use read::{CachedRead, PartRead};
+pub use recorder::Recording;
 pub use slice::Slices;
 pub use tunable::{PoolStats, PoolTunables};
 pub use workers::{Class, Load, Workers};

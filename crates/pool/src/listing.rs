@@ -19,6 +19,7 @@ use arcwell_base::origin::FileType;
 use arcwell_base::{Kind, Result};
 use parking_lot::Mutex;
 
+use crate::blocks::Filling;
 use crate::coherence::is_out_of_reach;
 use crate::dataset::{Dataset, Entry};
 use crate::metadata::{self, Dnode, ListedEntry};
@@ -198,6 +199,7 @@ impl Dataset {
     pub fn open_dir(self: &Arc<Self>, ino: u64) -> Result<Arc<OpenDir>> {
         let node = self.directory(ino)?;
         self.opened(&node);
+        self.blocks.name(&node);
         Ok(Arc::new(OpenDir { dataset: Arc::clone(self), node, snapshot: Mutex::new(None) }))
     }
 
@@ -239,7 +241,7 @@ impl Dataset {
         let dir = &snapshot.dir;
         let below = dir.below();
         let object = dir.identity().object;
-        let stamp = self.shared.cache.peek(metadata::stamp_key(object));
+        let stamp = self.blocks.peek(metadata::stamp_key(object));
         let stamp = stamp.and_then(|pin| Some(u64::from_le_bytes(pin.get(..8)?.try_into().ok()?)));
         let kept = match stamp {
             Some(_) => self.metadata(metadata::page_key(object, u64::from(part))),
@@ -267,9 +269,9 @@ impl Dataset {
         let how = Admit { asked: Asked::Demand, keep: Keep::Cached };
         let count = snapshot.entries_of(part).count();
         let key = metadata::page_key(object, u64::from(part));
-        let cache = &self.shared.cache;
+        let blocks = &self.blocks;
         let known = |entry: &ListedEntry<'_>| {
-            let pin = cache.peek(metadata::dnode_key(self.object, entry.ino))?;
+            let pin = blocks.peek(metadata::dnode_key(self.object, entry.ino))?;
             let dnode =
                 Dnode::decode(&pin).filter(|dnode| dnode.stat.id.ino == entry.ino && dnode.stat.nlink > 0)?;
             let is_told = self.is_told_below(dir, &dnode);
@@ -278,11 +280,11 @@ impl Dataset {
                 !metadata::has_other_names(&dnode.stat) && !self.ttl(dnode.checked, is_told).is_zero();
             is_lasting.then_some((pin, dnode.checked))
         };
-        let mut page: Option<arcwell_arc::Anon> = None;
+        let mut page: Option<Filling<'_>> = None;
         for (number, entry) in snapshot.entries_of(part) {
             let Some((pin, checked)) = known(&entry) else { continue };
             if page.is_none() {
-                let mut new = cache.admit(key, Kind::Metadata, metadata::page_bytes(count), how).ok()?;
+                let mut new = blocks.admit(key, Kind::Metadata, metadata::page_bytes(count), how).ok()?;
                 metadata::begin_page(&mut new, stamp_now);
                 page = Some(new);
             }
@@ -300,7 +302,7 @@ impl Dataset {
     /// Drops what is kept of the attributes of a directory's files.
     pub(crate) fn drop_pages(&self, dir: &Znode) {
         let object = dir.changed_below();
-        self.shared.cache.remove(metadata::stamp_key(object));
+        self.blocks.remove(metadata::stamp_key(object));
     }
 
     fn cached_snapshot(&self, node: &Arc<Znode>) -> Option<Snapshot> {
@@ -342,7 +344,7 @@ impl Dataset {
         }
         let sequence = node.sequence();
         let kept_key = metadata::listing_key(node.identity().object, 0);
-        let is_kept = || self.shared.cache.contains(kept_key);
+        let is_kept = || self.blocks.contains(kept_key);
         let (stat, entries) = match self.ask(is_kept, |origin| origin.list(&**node)) {
             Err(error) if is_out_of_reach(&error) => {
                 let identity = node.identity();
@@ -367,7 +369,7 @@ impl Dataset {
     fn keep_part(&self, node: &Znode, key: arcwell_base::BlockKey, bytes: Vec<u8>, sequence: u64) -> Piece {
         let how = Admit { asked: Asked::Demand, keep: Keep::Cached };
         let is_kept = self.properties.primarycache.covers(Kind::Metadata);
-        if is_kept && let Ok(mut anon) = self.shared.cache.admit(key, Kind::Metadata, bytes.len(), how) {
+        if is_kept && let Ok(mut anon) = self.blocks.admit(key, Kind::Metadata, bytes.len(), how) {
             anon.copy_from_slice(&bytes);
             let _identity = node.identity.lock();
             if sequence.is_multiple_of(2) && node.sequence() == sequence {
@@ -381,11 +383,11 @@ impl Dataset {
     pub(crate) fn drop_listing(&self, dir: &Znode) {
         self.drop_pages(dir);
         let object = dir.identity().object;
-        let cache = &self.shared.cache;
-        let first = cache.peek(metadata::listing_key(object, 0));
+        let blocks = &self.blocks;
+        let first = blocks.peek(metadata::listing_key(object, 0));
         let count = first.as_deref().and_then(metadata::listing_parts).map_or(1, |(count, _)| count);
         for part in 0..count {
-            cache.remove(metadata::listing_key(object, part));
+            blocks.remove(metadata::listing_key(object, part));
         }
     }
 }

@@ -84,6 +84,18 @@ pub(crate) fn stamp_key(directory: ObjectId) -> BlockKey {
     key(directory, Sort::Stamp, 0)
 }
 
+/// The key with another number, if it is that of something with a name; the sort stays.
+pub(crate) fn with_number(named: BlockKey, number: impl FnOnce(u64) -> u64) -> BlockKey {
+    let sorts = [Sort::Name, Sort::Xattr].map(|sort| 1 << 3 | sort as u64);
+    match sorts.into_iter().find(|sort| *sort == named.index >> NUMBER_BITS) {
+        Some(_) => {
+            let low = (1 << NUMBER_BITS) - 1;
+            BlockKey::new(named.object, named.index & !low | number(named.index & low) & low)
+        }
+        None => named,
+    }
+}
+
 /// FNV-1a folded through the keys' own mixer: names are short.
 fn hash(name: &OsStr) -> u64 {
     let fnv = name.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {

@@ -70,17 +70,16 @@ impl Dataset {
             let (sequence, changes) = (dir.sequence(), self.changes.load(Ordering::Acquire));
             let object = dir.identity().object;
             let key = metadata::name_key(object, name);
-            let stat =
-                match self.ask(|| self.shared.cache.contains(key), |origin| origin.lookup(&**dir, name)) {
-                    Ok(stat) => stat,
-                    Err(error) if error.is_absence() => {
-                        self.keep_metadata(&dir, key, &metadata::encode_name(name, Named::Absent), sequence);
-                        let ttl = self.entry_ttl(&dir, dir.identity().checked);
-                        return Ok(Looked::Absent { ttl });
-                    }
-                    Err(error) if is_out_of_reach(&error) => return self.last_found(&dir, name).ok_or(error),
-                    Err(error) => return Err(error),
-                };
+            let stat = match self.ask(|| self.blocks.contains(key), |origin| origin.lookup(&**dir, name)) {
+                Ok(stat) => stat,
+                Err(error) if error.is_absence() => {
+                    self.keep_metadata(&dir, key, &metadata::encode_name(name, Named::Absent), sequence);
+                    let ttl = self.entry_ttl(&dir, dir.identity().checked);
+                    return Ok(Looked::Absent { ttl });
+                }
+                Err(error) if is_out_of_reach(&error) => return self.last_found(&dir, name).ok_or(error),
+                Err(error) => return Err(error),
+            };
             let entry = self.found(&dir, name, stat, changes)?;
             if dir.identity().object != object {
                 // The directory changed behind our back while it was asked.
@@ -119,7 +118,7 @@ impl Dataset {
         self.observe(&node, &stat, sequence)?;
         let dir_identity = dir.identity();
         // The next listing shall gather this one too.
-        self.shared.cache.remove(metadata::stamp_key(dir_identity.object));
+        self.blocks.remove(metadata::stamp_key(dir_identity.object));
         Ok(Entry {
             stat,
             entry_ttl: self.entry_ttl(dir, dir_identity.checked),
@@ -247,7 +246,7 @@ impl Dataset {
     fn doubt_file(&self, id: FileId, node: Option<&Znode>) {
         match node {
             Some(node) => self.doubt(node),
-            None => _ = self.shared.cache.remove(metadata::dnode_key(self.object, id.ino)),
+            None => _ = self.blocks.remove(metadata::dnode_key(self.object, id.ino)),
         }
     }
 
@@ -255,7 +254,7 @@ impl Dataset {
     fn named(&self, dir: &Arc<Znode>, name: &OsStr) -> Result<Option<FileId>> {
         let identity = dir.identity();
         if self.is_fresh(dir, &identity) {
-            let pin = self.shared.cache.peek(metadata::name_key(identity.object, name));
+            let pin = self.blocks.peek(metadata::name_key(identity.object, name));
             match pin.and_then(|pin| metadata::decode_name(&pin, name)) {
                 Some(Named::File(id)) => return Ok(Some(id)),
                 Some(Named::Absent) => return Ok(None),
@@ -284,7 +283,7 @@ impl Dataset {
     /// After `name` was removed from `victim`.
     fn unnamed(&self, dir: &Znode, name: &OsStr, victim: FileId, node: Option<&Znode>) {
         let Some(node) = node else {
-            self.shared.cache.remove(metadata::dnode_key(self.object, victim.ino));
+            self.blocks.remove(metadata::dnode_key(self.object, victim.ino));
             self.shared.objects.forget(self.id, victim);
             return;
         };
@@ -389,7 +388,7 @@ impl Dataset {
 
     fn relinked(&self, (id, node): Known<'_>, from: NameIn<'_>, to: NameIn<'_>) {
         let Some(node) = node else {
-            self.shared.cache.remove(metadata::dnode_key(self.object, id.ino));
+            self.blocks.remove(metadata::dnode_key(self.object, id.ino));
             return;
         };
         // In this order, so that whoever asks for its path meanwhile finds one.
@@ -404,7 +403,7 @@ impl Dataset {
         let key = metadata::name_key(object, name);
         match now {
             Some(named) => self.replace_metadata(key, &metadata::encode_name(name, named)),
-            None => _ = self.shared.cache.remove(key),
+            None => _ = self.blocks.remove(key),
         }
         self.drop_listing(dir);
     }

@@ -156,7 +156,7 @@ impl Dataset {
         let blocks = size.div_ceil(record_size);
         let (mut blocks_cached, mut bytes_cached) = (0, 0);
         for index in 0..blocks {
-            if self.shared.cache.contains(BlockKey::new(identity.object, index)) {
+            if self.blocks.contains(BlockKey::new(identity.object, index)) {
                 blocks_cached += 1;
                 bytes_cached += record_size.min(size - index * record_size);
             }

@@ -17,6 +17,7 @@ use arcwell_arc::{Admit, Asked, Keep};
 use arcwell_base::{BlockKey, Cause, Error, Kind, Result};
 use smallvec::SmallVec;
 
+use crate::blocks::Filling;
 use crate::dataset::Dataset;
 use crate::file::OpenFile;
 use crate::flight::{Claim, Lead, Outcome};
@@ -84,7 +85,7 @@ impl OpenFile {
         let blocks = part.blocks();
         for index in blocks.clone() {
             let key = BlockKey::new(identity.object, index);
-            let pin = self.dataset.shared.cache.lookup(key, Kind::Data, Asked::Demand);
+            let pin = self.dataset.blocks.lookup(key, Kind::Data, Asked::Demand);
             let range = part_of(index, identity.record_size, &wanted);
             let is_there = pin.is_some_and(|pin| part.found.push(Piece::Pinned(pin), range));
             if !is_there {
@@ -190,8 +191,8 @@ impl Dataset {
         for index in first..blocks.end {
             let key = BlockKey::new(identity.object, index);
             let pin = match part.missed == Some(index) {
-                true => self.shared.cache.peek(key),
-                false => self.shared.cache.lookup(key, Kind::Data, Asked::Demand),
+                true => self.blocks.peek(key),
+                false => self.blocks.lookup(key, Kind::Data, Asked::Demand),
             };
             let needed = part_of(index, identity.record_size, &wanted).end as usize;
             if let Some(pin) = pin.filter(|pin| pin.len() >= needed) {
@@ -322,12 +323,12 @@ impl Dataset {
     ) -> Result<SmallVec<[Option<Piece>; 4]>> {
         // Another flight may have landed between the look-up and the claim.
         let len = block_len(key.index, identity);
-        if let Some(pin) = self.shared.cache.peek(key).filter(|pin| pin.len() >= len) {
+        if let Some(pin) = self.blocks.peek(key).filter(|pin| pin.len() >= len) {
             return Ok(smallvec::smallvec![Some(Piece::Pinned(pin))]);
         }
         let offset = key.index * u64::from(identity.record_size);
         let how = Admit { asked, keep: self.keep(Kind::Data) };
-        let Ok(mut anon) = self.shared.cache.admit(key, Kind::Data, len, how) else {
+        let Ok(mut anon) = self.blocks.admit(key, Kind::Data, len, how) else {
             self.shared.stats.cache_full.add(1);
             let mut bytes = vec![0; len];
             let is_right = self.read_origin(node, identity, offset, &mut bytes, 1)?;
@@ -360,7 +361,7 @@ impl Dataset {
             let (block, behind) = rest.split_at(block_len(lead.key().index, identity));
             rest = behind;
             let how = Admit { asked, keep: self.keep(Kind::Data) };
-            let piece = match self.shared.cache.admit(lead.key(), Kind::Data, block.len(), how) {
+            let piece = match self.blocks.admit(lead.key(), Kind::Data, block.len(), how) {
                 Ok(mut anon) => {
                     anon.copy_from_slice(block);
                     self.land(node, identity, anon, sequence)
@@ -381,7 +382,7 @@ impl Dataset {
 
     /// Puts a filled block into the cache, unless the file changed since `sequence` was noted or
     /// what was read is too young to be trusted: then the reader alone gets it.
-    fn land(&self, node: &Znode, read_as: &ObjectIdentity, anon: arcwell_arc::Anon, sequence: u64) -> Piece {
+    fn land(&self, node: &Znode, read_as: &ObjectIdentity, anon: Filling<'_>, sequence: u64) -> Piece {
         let identity = node.identity.lock();
         let is_same = identity.object == read_as.object && identity.version.size == read_as.version.size;
         if is_same && !identity.is_young && sequence.is_multiple_of(2) && node.sequence() == sequence {

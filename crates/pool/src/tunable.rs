@@ -71,6 +71,8 @@ arcwell_base::kstats! {
         "pool.running": running, Gauge;
         /// Jobs that missed their deadline.
         "pool.timeouts": timeouts, Gauge;
+        /// Events that a recording was too slow to take.
+        "pool.trace_lost": trace_lost, Counter;
         /// Files whose identity waits for the next checkpoint.
         "pool.identities_pending": identities_pending, Gauge;
     }

@@ -100,7 +100,7 @@ impl Dataset {
         let tail = old_size / record_size;
         if size > old_size && !old_size.is_multiple_of(record_size) && !blocks.contains(&tail) {
             // The block at the old end has become longer by zeroes.
-            self.shared.cache.remove(BlockKey::new(patch.before.object, tail));
+            self.blocks.remove(BlockKey::new(patch.before.object, tail));
         }
         for index in blocks {
             let key = BlockKey::new(patch.before.object, index);
@@ -111,7 +111,7 @@ impl Dataset {
                         self.remember(node, &patch.before);
                     }
                 }
-                _ => _ = self.shared.cache.remove(key),
+                _ => _ = self.blocks.remove(key),
             }
         }
     }
@@ -131,14 +131,14 @@ impl Dataset {
         let base = match covers_all || old_len == 0 {
             true => None,
             // Only a block of just the old length is what it seems.
-            false => Some(self.shared.cache.peek(key).filter(|pin| pin.len() == old_len)?),
+            false => Some(self.blocks.peek(key).filter(|pin| pin.len() == old_len)?),
         };
         Some(Patched { key, base, len, at, data })
     }
 
     fn keep_patched(&self, patched: &Patched<'_>) -> bool {
         let how = Admit { asked: Asked::Demand, keep: Keep::Cached };
-        let Ok(mut anon) = self.shared.cache.admit(patched.key, Kind::Data, patched.len, how) else {
+        let Ok(mut anon) = self.blocks.admit(patched.key, Kind::Data, patched.len, how) else {
             return false;
         };
         if let Some(base) = &patched.base {
@@ -169,7 +169,7 @@ impl Dataset {
             return self.renew(node);
         }
         for index in blocks {
-            self.shared.cache.remove(BlockKey::new(identity.object, index));
+            self.blocks.remove(BlockKey::new(identity.object, index));
         }
         Ok(())
     }

@@ -181,6 +181,18 @@ impl ZnodeTable {
         self.shards.iter().map(|shard| shard.lock().slots.len() as u64).sum()
     }
 
+    /// Those that are open.
+    pub(crate) fn open_nodes(&self) -> Vec<Arc<Znode>> {
+        let open = |slot: &Slot| match slot {
+            Slot::Known(node) if node.opens.load(Ordering::Relaxed) > 0 => Some(Arc::clone(node)),
+            _ => None,
+        };
+        self.shards
+            .iter()
+            .flat_map(|shard| shard.lock().slots.values().filter_map(open).collect::<Vec<_>>())
+            .collect()
+    }
+
     fn shard(&self, ino: u64) -> &Mutex<Shard> {
         &self.shards[(ino >> ROW ^ ino >> (2 * ROW)) as usize % SHARDS]
     }

@@ -1,0 +1,339 @@
+//! Recording: what a dataset asks of the cache, noted call by call for whoever wants to replay it.
+//!
+//! Callers of the cache put events of a fixed size into buffers, one for every few threads, and go on.
+//! A [`Recording`] takes them from there, brings them into order, and makes bytes of them. If it comes
+//! too late, events are dropped and counted; nobody who reads data ever waits for it. While nobody
+//! records, all of this costs a load an access.
+//!
+//! The order is that of the times at which events were noted. A time is taken under the lock of the
+//! buffer that the event goes into. So when a taker has noted the time and then emptied every buffer,
+//! it has all events up to that time, and keeps back those that are younger.
+
+use std::cell::Cell;
+use std::ffi::OsStr;
+use std::hash::{BuildHasher, RandomState};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use arcwell_arc::{Cache, End, State};
+use arcwell_base::record::{Encoder, Event, Header, NAME_MAX, Name};
+use arcwell_base::table::Tunables;
+use arcwell_base::{BlockKey, Clock, Error, Kind, ObjectId, Result};
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+
+use crate::dataset::Dataset;
+use crate::metadata;
+use crate::tunable::PoolStats;
+use crate::znode::Znode;
+
+/// Buffers; threads are dealt out over them in turn.
+const BUFFERS: usize = 16;
+/// Events that a buffer takes: with 32 bytes each, all together 16 MiB while somebody records.
+const BUFFER_MAX: usize = 32_768;
+/// Files whose names may wait to be taken; more are not named.
+const NAMED_MAX: usize = 65_536;
+/// Objects that are known to be named already. Of more, names come again.
+const NAMED_SEEN: usize = 4096;
+/// Directories between a named file and the root, at most.
+const DEPTH_MAX: usize = 4096;
+/// Blocks that were there before the recording, written at one go.
+const RESIDENTS_AT_ONCE: usize = 16_384;
+
+/// What was done with a block.
+#[derive(Clone, Copy)]
+pub(crate) enum Act {
+    Hit { kind: Kind, is_guess: bool },
+    Miss { kind: Kind, is_guess: bool },
+    Admit { kind: Kind, is_guess: bool, stays: bool },
+    Remove,
+}
+
+#[derive(Clone, Copy)]
+struct Noted {
+    /// Nanoseconds of the pool's clock.
+    at: u64,
+    key: BlockKey,
+    len: u32,
+    act: Act,
+}
+
+/// The end where events come in: one for each dataset.
+pub(crate) struct Recorder {
+    is_on: AtomicBool,
+    /// Whether there is a [`Recording`]. Apart from `is_on`, which is off already while one ends.
+    is_taken: AtomicBool,
+    buffers: Box<[CachePadded<Mutex<Vec<Noted>>>]>,
+    lost: AtomicU64,
+    named: Mutex<Vec<Named>>,
+    /// Objects that were named last, by their numbers.
+    seen: Box<[AtomicU64]>,
+    clock: Arc<dyn Clock>,
+    stats: Arc<PoolStats>,
+}
+
+struct Named {
+    object: ObjectId,
+    parent: ObjectId,
+    name: Box<OsStr>,
+}
+
+impl Recorder {
+    pub(crate) fn new(clock: Arc<dyn Clock>, stats: Arc<PoolStats>) -> Self {
+        Recorder {
+            is_on: AtomicBool::new(false),
+            is_taken: AtomicBool::new(false),
+            buffers: (0..BUFFERS).map(|_| CachePadded::default()).collect(),
+            lost: AtomicU64::new(0),
+            named: Mutex::default(),
+            seen: (0..NAMED_SEEN).map(|_| AtomicU64::new(0)).collect(),
+            clock,
+            stats,
+        }
+    }
+
+    /// Whether anybody wants to know.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// Notes an event, while [`Recorder::is_on`].
+    #[cold]
+    pub(crate) fn note(&self, key: BlockKey, len: usize, act: Act) {
+        let mut buffer = self.buffers[own_buffer()].lock();
+        if buffer.len() >= BUFFER_MAX {
+            drop(buffer);
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            self.stats.trace_lost.add(1);
+            return;
+        }
+        // No block is longer than that (A8 of the cache).
+        buffer.push(Noted { at: nanoseconds(&*self.clock), key, len: len as u32, act });
+    }
+
+    /// Notes which file an object is, and its directories, while [`Recorder::is_on`].
+    pub(crate) fn name(&self, node: &Znode) {
+        let (mut object, mut link) = (node.identity().object, node.first_link());
+        for _ in 0..DEPTH_MAX {
+            let seen = &self.seen[object.0 as usize % NAMED_SEEN];
+            if seen.swap(object.0, Ordering::Relaxed) == object.0 {
+                return;
+            }
+            let (parent, name) = match &link {
+                Some(link) => (link.parent.identity().object, link.name.clone()),
+                None => (ObjectId(0), OsStr::new("").into()),
+            };
+            let mut named = self.named.lock();
+            if named.len() < NAMED_MAX {
+                named.push(Named { object, parent, name });
+            }
+            drop(named);
+            let Some(above) = link else { return };
+            (object, link) = (parent, above.parent.first_link());
+        }
+    }
+
+    fn clear(&self) {
+        self.buffers.iter().for_each(|buffer| *buffer.lock() = Vec::new());
+        *self.named.lock() = Vec::new();
+        self.seen.iter().for_each(|seen| seen.store(0, Ordering::Relaxed));
+        self.lost.store(0, Ordering::Relaxed);
+    }
+}
+
+fn nanoseconds(clock: &dyn Clock) -> u64 {
+    clock.now().as_nanos() as u64
+}
+
+fn own_buffer() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static BUFFER: Cell<usize> = const { Cell::new(usize::MAX) };
+    }
+    BUFFER.with(|buffer| {
+        if buffer.get() == usize::MAX {
+            buffer.set(NEXT.fetch_add(1, Ordering::Relaxed) % BUFFERS);
+        }
+        buffer.get()
+    })
+}
+
+/// A recording under way: the end where bytes come out, in the format of [`arcwell_base::record`].
+/// Dropping it ends it.
+pub struct Recording {
+    dataset: Arc<Dataset>,
+    encoder: Encoder,
+    /// The header, until it is taken.
+    head: Vec<u8>,
+    began: u64,
+    /// What was there before: the last comes first.
+    residents: Vec<(BlockKey, State)>,
+    noted: Vec<Noted>,
+    spare: Vec<Noted>,
+    /// µs of the last event.
+    last: u64,
+    settings: Vec<u64>,
+    charged: u64,
+    /// Hides names; `None` when they are wanted.
+    mask: Option<RandomState>,
+}
+
+impl std::fmt::Debug for Recording {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recording").field("dataset", &self.dataset).finish_non_exhaustive()
+    }
+}
+
+impl Dataset {
+    /// Begins to record what is asked of the cache. Names of files are hashed under a key that nobody
+    /// learns, unless `has_names`.
+    ///
+    /// # Errors
+    /// When a recording of this dataset is under way.
+    pub fn record(self: &Arc<Self>, has_names: bool) -> Result<Recording> {
+        let recorder = self.blocks.recorder();
+        if recorder.is_taken.swap(true, Ordering::Acquire) {
+            let what = format!("a recording of dataset '{}' is under way: one at a time", self.name());
+            return Err(Error::invalid("record", what));
+        }
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let record_size = self.properties.recordsize;
+        let header = Header { record_size, began: since_1970.as_secs(), has_names };
+        let mut head = Vec::new();
+        let encoder = Encoder::new(&header, &mut head);
+        let began = nanoseconds(&*recorder.clock);
+        recorder.is_on.store(true, Ordering::Release);
+        self.znodes.open_nodes().iter().for_each(|node| recorder.name(node));
+        Ok(Recording {
+            dataset: Arc::clone(self),
+            encoder,
+            head,
+            began,
+            residents: residents(&self.shared.cache),
+            noted: Vec::new(),
+            spare: Vec::new(),
+            last: 0,
+            settings: Vec::new(),
+            charged: 0,
+            mask: (!has_names).then(RandomState::new),
+        })
+    }
+}
+
+/// The blocks that are in the cache and that nobody uses: the oldest last.
+fn residents(cache: &Cache) -> Vec<(BlockKey, State)> {
+    let mut all = Vec::new();
+    for state in [State::Mfu, State::Mru] {
+        for kind in Kind::ALL {
+            let keys = cache.walk(state, kind, End::Head, usize::MAX);
+            all.extend(keys.into_iter().map(|key| (key, state)));
+        }
+    }
+    all
+}
+
+impl Recording {
+    /// Appends what happened since the last call, up to now. `true` when there is more that can be
+    /// taken at once. To be called often: what waits has a limit.
+    pub fn take(&mut self, out: &mut Vec<u8>) -> bool {
+        out.append(&mut self.head);
+        self.take_settings(out);
+        if !self.residents.is_empty() {
+            self.take_residents(out);
+            return true;
+        }
+        let dataset = Arc::clone(&self.dataset);
+        let recorder = dataset.blocks.recorder();
+        let horizon = nanoseconds(&*recorder.clock);
+        for buffer in &recorder.buffers {
+            std::mem::swap(&mut *buffer.lock(), &mut self.spare);
+            self.noted.append(&mut self.spare);
+        }
+        // After the events: no event is taken before the name of its file.
+        let named = std::mem::take(&mut *recorder.named.lock());
+        named.into_iter().for_each(|named| self.put_name(named, out));
+        self.noted.sort_by_key(|noted| noted.at);
+        let ripe = self.noted.partition_point(|noted| noted.at <= horizon);
+        let mut noted = std::mem::take(&mut self.noted);
+        noted.drain(..ripe).for_each(|noted| self.put(&noted, out));
+        self.noted = noted;
+        let lost = recorder.lost.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            self.encoder.encode(self.last, &Event::Lost { count: lost }, out);
+        }
+        false
+    }
+
+    /// Tunables and charges that are not what they were.
+    fn take_settings(&mut self, out: &mut Vec<u8>) {
+        let cache = &self.dataset.shared.cache;
+        let settings = cache.tunables().settings();
+        self.settings.resize(settings.len(), u64::MAX);
+        for (setting, known) in settings.iter().zip(&mut self.settings) {
+            if std::mem::replace(known, setting.value) != setting.value {
+                let event = Event::Setting { name: setting.row.name.to_owned(), value: setting.value };
+                self.encoder.encode(self.last, &event, out);
+            }
+        }
+        cache.refresh_gauges();
+        let charged = cache.stats().other_size.value();
+        if std::mem::replace(&mut self.charged, charged) != charged {
+            self.encoder.encode(self.last, &Event::Charge { bytes: charged }, out);
+        }
+    }
+
+    fn take_residents(&mut self, out: &mut Vec<u8>) {
+        let cache = Arc::clone(&self.dataset.shared.cache);
+        let rest = self.residents.len().saturating_sub(RESIDENTS_AT_ONCE);
+        for (key, state) in self.residents.split_off(rest).into_iter().rev() {
+            let Some(pin) = cache.peek(key) else { continue };
+            let (kind, len) = (pin.kind(), pin.len() as u32);
+            let key = self.masked(key);
+            let event = Event::Resident { key, kind, len, is_frequent: state == State::Mfu };
+            self.encoder.encode(self.last, &event, out);
+        }
+    }
+
+    fn put(&mut self, noted: &Noted, out: &mut Vec<u8>) {
+        let Noted { at, key, len, act } = *noted;
+        // Whoever was still busy with the recording before this one may have noted something older.
+        self.last = at.saturating_sub(self.began) / 1000;
+        let key = self.masked(key);
+        let event = match act {
+            Act::Hit { kind, is_guess } => Event::Lookup { key, kind, is_guess, hit: Some(len) },
+            Act::Miss { kind, is_guess } => Event::Lookup { key, kind, is_guess, hit: None },
+            Act::Admit { kind, is_guess, stays } => Event::Admit { key, kind, len, is_guess, stays },
+            Act::Remove => Event::Remove { key },
+        };
+        self.encoder.encode(self.last, &event, out);
+    }
+
+    fn put_name(&mut self, Named { object, parent, name }: Named, out: &mut Vec<u8>) {
+        let bytes = name.as_bytes();
+        let name = match &self.mask {
+            Some(mask) => Name::Hashed(mask.hash_one(bytes)),
+            None => Name::Plain(bytes[..bytes.len().min(NAME_MAX)].to_owned()),
+        };
+        self.encoder.encode(self.last, &Event::Object { object, parent, name }, out);
+    }
+
+    /// The key under which a block is recorded: keys of names hold hashes that anybody can compute.
+    fn masked(&self, key: BlockKey) -> BlockKey {
+        match &self.mask {
+            Some(mask) => metadata::with_number(key, |number| mask.hash_one(number)),
+            None => key,
+        }
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        let recorder = self.dataset.blocks.recorder();
+        recorder.is_on.store(false, Ordering::Relaxed);
+        recorder.clear();
+        recorder.is_taken.store(false, Ordering::Release);
+    }
+}
