@@ -4,6 +4,8 @@ use std::collections::TryReserveError;
 use std::fmt;
 use std::io;
 
+use arcwell_base::record::Damaged;
+
 use super::{Format, Packing};
 
 /// Why a trace could not be read: its name, how far the reading came, and what is wrong there.
@@ -69,6 +71,8 @@ pub enum Cause {
         /// What it may be, as far as it can be told; else empty.
         candidates: Vec<Format>,
     },
+    /// A recording cannot be decoded.
+    Recording(Damaged),
     /// More distinct blocks or accesses than numbers of four bytes.
     TooMany,
     /// There is no memory for it.
@@ -129,6 +133,7 @@ impl fmt::Display for Cause {
                 }
                 Ok(())
             }
+            Cause::Recording(_) => write!(f, "its events cannot be decoded"),
             Cause::TooMany => write!(f, "more than {} blocks or accesses", super::MAX_ACCESSES),
             Cause::Memory(_) => write!(f, "no memory for more"),
         }
@@ -139,6 +144,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.cause {
             Cause::Bytes { source, .. } => Some(source),
+            Cause::Recording(source) => Some(source),
             Cause::Memory(source) => Some(source),
             _ => None,
         }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use arcwell_base::record::MAGIC;
+
 use super::Cause;
 use super::decode::{is_header, vscsi_version};
 
@@ -139,7 +141,9 @@ pub fn stem(path: &str) -> &str {
 /// of the LIRS authors and the numbers of cache2k are.
 fn by_head(is_trace: bool, head: &[u8]) -> Result<Format, Cause> {
     let is_text = |byte: &u8| (b' '..=b'~').contains(byte) || byte.is_ascii_whitespace();
-    let format = if head.is_empty() {
+    let format = if head.starts_with(&MAGIC) {
+        Some(Format::Arcwell)
+    } else if head.is_empty() {
         None
     } else if head.iter().all(is_text) {
         of_text(is_trace, head)

@@ -12,7 +12,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::format::stem;
 use super::request::Mark;
-use super::{Access, Act, Cause, Error, Options, Place, Request, Requests};
+use super::{Access, Act, Cause, Error, Options, Place, Recorded, Request, Requests};
 
 /// How many accesses, and how many distinct blocks, a trace may have: numbers of four bytes can count
 /// them, with room for one that means "none".
@@ -40,6 +40,7 @@ pub struct Trace {
     unique: u32,
     requests: u64,
     bytes: u64,
+    recorded: Option<Recorded>,
 }
 
 impl Trace {
@@ -55,6 +56,7 @@ impl Trace {
         while let Some(request) = requests.next() {
             loading.push(request?).map_err(|cause| requests.error(cause))?;
         }
+        loading.trace.recorded = requests.recorded();
         Ok(loading.finish())
     }
 
@@ -110,6 +112,11 @@ impl Trace {
     /// Whether it has anything other than reads of data: a recording has.
     pub fn has_acts(&self) -> bool {
         !self.marks.is_empty()
+    }
+
+    /// What a recording tells besides its accesses; none for any other trace.
+    pub fn recorded(&self) -> Option<&Recorded> {
+        self.recorded.as_ref()
     }
 
     /// Access number `place`, from 0. Panics when there are not as many.
@@ -201,6 +208,7 @@ impl Loading {
             unique: 0,
             requests: 0,
             bytes: 0,
+            recorded: None,
         };
         let hasher = DefaultHashBuilder::default();
         Loading { trace, numbers: HashTable::new(), keys: Vec::new(), hasher }
@@ -262,4 +270,56 @@ fn append<T: Copy + PartialEq>(column: &mut Vec<T>, length: usize, value: T, usu
     column.try_reserve(1).map_err(Cause::Memory)?;
     column.push(value);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use arcwell_base::Kind;
+
+    use super::*;
+
+    fn trace(requests: &[Request]) -> Trace {
+        Trace::of("x", requests.iter().copied()).expect("it is small")
+    }
+
+    #[test]
+    fn blocks_are_numbered_as_they_appear() {
+        let trace = trace(&[70, 5, 70, u64::MAX, 5].map(Request::of));
+        let blocks: Vec<_> = trace.accesses(Unit::Bytes).map(|access| access.block).collect();
+        assert_eq!(blocks, [0, 1, 0, 2, 1]);
+        assert_eq!((trace.len(), trace.requests(), trace.unique()), (5, 5, 3));
+        assert_eq!(trace.requested_bytes(), 5);
+        assert!(!trace.has_sizes() && !trace.has_acts());
+    }
+
+    #[test]
+    fn columns_that_begin_late_are_right_from_the_start() {
+        let removal = Request { act: Act::Remove, kind: Kind::Metadata, ..Request::of(2) };
+        let trace =
+            trace(&[Request::of(1), Request::of(2), Request::of(3).sized(10), removal, Request::of(1)]);
+        let all: Vec<_> = trace.accesses(Unit::Bytes).map(|access| (access.size, access.act)).collect();
+        let reads = |size| (size, Act::Read);
+        assert_eq!(all, [reads(1), reads(1), reads(10), (1, Act::Remove), reads(1)]);
+        assert_eq!(trace.access(3, Unit::Bytes).kind, Kind::Metadata);
+        assert_eq!((trace.len(), trace.requests(), trace.requested_bytes()), (5, 4, 13));
+        assert!(trace.accesses(Unit::Blocks).all(|access| access.size == 1));
+    }
+
+    #[test]
+    fn both_ways_through_a_part_see_the_same() {
+        for size in [1, 2] {
+            let trace = trace(&(0..10).map(|key| Request::of(key).sized(size)).collect::<Vec<_>>());
+            for range in [0..10, 3..7, 8..99, 99..100] {
+                let part = trace.part(range.clone(), Unit::Bytes);
+                let mut slow = Vec::new();
+                for access in part.clone() {
+                    slow.push(access);
+                }
+                let mut fast = Vec::new();
+                part.for_each(|access| fast.push(access));
+                assert_eq!(slow, fast);
+                assert_eq!(slow.len(), range.end.min(10).saturating_sub(range.start), "{range:?}");
+            }
+        }
+    }
 }

@@ -24,10 +24,12 @@ mod input;
 mod load;
 mod packing;
 mod request;
+mod write;
 
-pub use decode::{BadColumns, Column, Columns, MAX_RUN, Options, Requests};
+pub use decode::{BadColumns, Column, Columns, MAX_RUN, Options, Recorded, Requests};
 pub use error::{Cause, Error, Place};
 pub use format::{BadFormat, Format, stem};
 pub use load::{Accesses, MAX_ACCESSES, Trace, Unit};
 pub use packing::Packing;
 pub use request::{Access, Act, Request};
+pub use write::{WRITTEN, WriteError, Written, write};

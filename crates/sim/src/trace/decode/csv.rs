@@ -128,7 +128,8 @@ impl Row {
     /// Reads the next row; `false` at the end.
     fn read(&mut self, reader: &mut csv_core::Reader, input: &mut Input<'_>) -> Result<bool, Cause> {
         let (mut length, mut columns) = (0, 0);
-        input.set_place(Place::Line(reader.line()));
+        let begin = reader.line();
+        input.set_place(Place::Line(begin));
         loop {
             let bytes = input.peek(1)?;
             let (text, ends) = (&mut self.text[length..], &mut self.ends[columns..]);
@@ -147,6 +148,8 @@ impl Row {
             }
         }
         self.columns = columns;
+        // Empty lines before the row were skipped: the line that it ends on is the surer place.
+        input.set_place(Place::Line(begin.max(reader.line() - 1)));
         Ok(true)
     }
 }

@@ -3,6 +3,7 @@
 mod binary;
 mod csv;
 mod number;
+mod recorded;
 mod text;
 
 use std::io::Read;
@@ -13,6 +14,8 @@ use super::{Act, Cause, Error, Format, Place, Request};
 pub(super) use binary::vscsi_version;
 pub(super) use csv::is_header;
 pub use csv::{BadColumns, Column, Columns};
+pub(super) use recorded::CONVERTED;
+pub use recorded::Recorded;
 pub use text::MAX_RUN;
 
 /// How a trace is to be read.
@@ -44,6 +47,11 @@ pub struct Requests<'a> {
 trait Decode {
     /// The next entry; none at the end.
     fn next(&mut self, input: &mut Input<'_>) -> Result<Option<Request>, Cause>;
+
+    /// What was told besides entries, so far; none unless the format is a recording.
+    fn recorded(&self) -> Option<Recorded> {
+        None
+    }
 }
 
 impl<'a> Requests<'a> {
@@ -77,6 +85,11 @@ impl<'a> Requests<'a> {
         self.format
     }
 
+    /// What was told besides entries, as far as they were taken; none unless it is a recording.
+    pub fn recorded(&self) -> Option<Recorded> {
+        self.decoder.recorded()
+    }
+
     /// An error at the entry that was decoded last.
     pub(super) fn error(&self, cause: Cause) -> Error {
         Error { trace: self.name.clone(), good: self.good, place: self.input.place(), cause }
@@ -101,7 +114,7 @@ fn decoder<'a>(
         Format::OracleGeneral => Box::new(binary::OracleGeneral),
         Format::Vscsi => binary::vscsi(input)?,
         Format::Csv => Box::new(csv::Table::open(input, columns)?),
-        Format::Arcwell => return Err(Cause::Unclear { candidates: Vec::new() }),
+        Format::Arcwell => Box::new(recorded::Recording::default()),
     })
 }
 
