@@ -3,7 +3,8 @@
 //! A trace is read once, its keys become small numbers, and any number of policies then replay it,
 //! each at any number of sizes. The production policy among them is the cache of the daemon itself,
 //! `arcwell-arc` with blocks that have no bytes: what is measured here is what runs there. Beside it
-//! stand the policies of the literature, each exact to its paper or its authors' program.
+//! stand the policies of the literature, each exact to its paper or its authors' program: `tests/exact.rs`
+//! holds them against hits that are known.
 //!
 //! This crate opens no file and starts no thread: it reads from what implements `Read`, and one
 //! [`replay`] is one pass on the thread that calls it.
@@ -13,6 +14,25 @@
 //! - [`trace`]: formats of traces, and [`trace::Trace`], the form in which they are replayed.
 //! - [`policy`]: one file a policy, behind [`policy::Policy`].
 //! - [`replay`]: runs one policy of one size over a trace and counts.
+//!
+//! # Example
+//!
+//! A loop that is one block larger than the cache:
+//!
+//! ```
+//! use arcwell_sim::policy;
+//! use arcwell_sim::replay::replay;
+//! use arcwell_sim::trace::{Request, Trace, Unit};
+//!
+//! let trace = Trace::of("loop", (0..101 * 100).map(|number| Request::of(number % 101)))?;
+//! let hits = |name: &str| {
+//!     let row = policy::find(name).expect("a policy of that name");
+//!     replay(&mut *(row.build)(100, &trace), &trace, Unit::Blocks, |_| ()).hits
+//! };
+//! assert_eq!(hits("lru"), 0);
+//! assert!(hits("lirs") > 9000 && hits("opt") > hits("lirs"));
+//! # Ok::<(), arcwell_sim::trace::Error>(())
+//! ```
 
 pub mod policy;
 pub mod replay;

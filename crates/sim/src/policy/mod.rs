@@ -1,6 +1,28 @@
 //! Policies: what to keep. One file each, with the paper that it follows.
+//!
+//! [`POLICIES`] has a row for each. Adding one is a file with an `impl` of [`Policy`], and a row.
+//!
+//! All work over blocks of any size: a block counts with the size of its last request, one that could
+//! never fit is never admitted, and a hit with another size makes room for it. In blocks of one size
+//! they are exactly what their papers say; what a paper leaves open is said in the policy's file.
 
-use crate::trace::Access;
+mod arc;
+mod chain;
+mod clock;
+mod fifo;
+mod lirs;
+mod lru;
+mod opt;
+mod s3_fifo;
+mod segmap;
+mod sieve;
+mod sketch;
+mod tiny_lfu;
+mod two_q;
+
+use std::fmt;
+
+use crate::trace::{Access, Act, Trace, Unit};
 
 /// A cache of one size under one policy.
 pub trait Policy {
@@ -9,4 +31,162 @@ pub trait Policy {
 
     /// Any other act of a recorded trace. Policies of the literature know requests alone.
     fn note(&mut self, _access: Access) {}
+
+    /// Walks the whole state and recounts it: for tests.
+    ///
+    /// # Errors
+    ///
+    /// The first rule of its own that the policy breaks.
+    fn validate(&self) -> Result<(), Broken>;
 }
+
+/// A rule of a policy that does not hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Broken {
+    rule: &'static str,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "does not hold: {}", self.rule)
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// The rule is broken unless `holds`.
+fn ensure(holds: bool, rule: &'static str) -> Result<(), Broken> {
+    if holds { Ok(()) } else { Err(Broken { rule }) }
+}
+
+/// One policy that can be had by name.
+pub struct Row {
+    /// As it is asked for: `s3-fifo`.
+    pub name: &'static str,
+    /// As tables write it: `S3-FIFO`.
+    pub title: &'static str,
+    /// What it does, in one line.
+    pub about: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+    /// An empty cache: its capacity, in blocks or in bytes as the accesses will have it, and the trace
+    /// that it will be asked for, from the start.
+    pub build: fn(u64, &Trace) -> Box<dyn Policy>,
+}
+
+/// The policy of that name, in either spelling, whatever the case.
+pub fn find(name: &str) -> Option<&'static Row> {
+    POLICIES.iter().find(|row| [row.name, row.title].iter().any(|own| own.eq_ignore_ascii_case(name)))
+}
+
+/// The blocks that a trace requests, one after another.
+fn requested(trace: &Trace) -> impl Iterator<Item = u32> {
+    let requests = trace.accesses(Unit::Blocks).filter(|access| access.act == Act::Read);
+    requests.map(|access| access.block)
+}
+
+/// All policies, the plain ones first and the oracles last.
+pub static POLICIES: &[Row] = &[
+    Row {
+        name: "lru",
+        title: "LRU",
+        about: "who was not asked for longest goes first",
+        source: "Denning, CACM 1968",
+        build: |capacity, trace| Box::new(lru::Lru::new(capacity, trace.unique())),
+    },
+    Row {
+        name: "fifo",
+        title: "FIFO",
+        about: "who came first goes first",
+        source: "Belady, IBM Systems Journal 1966",
+        build: |capacity, trace| Box::new(fifo::Fifo::new(capacity, trace.unique())),
+    },
+    Row {
+        name: "clock",
+        title: "CLOCK",
+        about: "FIFO; whoever was asked for since gets another round",
+        source: "Corbató, MIT Project MAC M-384, 1968",
+        build: |capacity, trace| Box::new(clock::Clock::new(capacity, trace.unique())),
+    },
+    Row {
+        name: "2q",
+        title: "2Q",
+        about: "a place among the old is earned by coming back after leaving",
+        source: "Johnson and Shasha, VLDB 1994",
+        build: |capacity, trace| Box::new(two_q::TwoQ::new(capacity, trace.unique())),
+    },
+    Row {
+        name: "lirs",
+        title: "LIRS",
+        about: "keeps what has the shortest distance between its last two uses",
+        source: "Jiang and Zhang, SIGMETRICS 2002",
+        build: |capacity, trace| Box::new(lirs::Lirs::new(capacity, trace.unique())),
+    },
+    Row {
+        name: "s3-fifo",
+        title: "S3-FIFO",
+        about: "a small queue sifts newcomers before a large one takes them",
+        source: "Yang et al., SOSP 2023",
+        build: |capacity, trace| Box::new(s3_fifo::S3Fifo::new(capacity, trace.unique())),
+    },
+    Row {
+        name: "sieve",
+        title: "SIEVE",
+        about: "CLOCK whose spared blocks keep their place",
+        source: "Zhang et al., NSDI 2024",
+        build: |capacity, trace| Box::new(sieve::Sieve::new(capacity, trace.unique())),
+    },
+    Row {
+        name: "w-tinylfu",
+        title: "W-TinyLFU",
+        about: "a newcomer must have been asked for more often than whom it replaces",
+        source: "Einziger, Friedman and Manes, ACM ToS 2017",
+        build: |capacity, trace| Box::new(tiny_lfu::TinyLfu::new(capacity, trace.unique())),
+    },
+    Row {
+        name: "arc",
+        title: "ARC",
+        about: "used once lately against used often, in the proportion that lately paid",
+        source: "Megiddo and Modha, FAST 2003, Figure 4",
+        build: |capacity, trace| Box::new(arc::Figure4::new(capacity, trace.unique(), arc::Target::Real)),
+    },
+    Row {
+        name: "arc-int",
+        title: "ARC-int",
+        about: "ARC whose target moves in whole blocks",
+        source: "Megiddo and Modha, FAST 2003, as often implemented",
+        build: |capacity, trace| Box::new(arc::Figure4::new(capacity, trace.unique(), arc::Target::Whole)),
+    },
+    Row {
+        name: "segmap",
+        title: "segmap",
+        about: "a window of mapped pages in front of the free cachelist, as Solaris had it",
+        source: "Mauro and McDougall, Solaris Internals, 2006",
+        build: |capacity, trace| Box::new(segmap::Segmap::new(capacity, trace.unique(), false)),
+    },
+    Row {
+        name: "segmap-freebehind",
+        title: "segmap-freebehind",
+        about: "segmap; what is read in sequence does not stay",
+        source: "Mauro and McDougall, Solaris Internals, 2006",
+        build: |capacity, trace| Box::new(segmap::Segmap::new(capacity, trace.unique(), true)),
+    },
+    Row {
+        name: "opt",
+        title: "OPT",
+        about: "the farthest next use goes first; every block must come in",
+        source: "Belady, IBM Systems Journal 1966",
+        build: |capacity, trace| {
+            Box::new(opt::Opt::new(capacity, trace.unique(), requested(trace), opt::Entry::Forced))
+        },
+    },
+    Row {
+        name: "opt-bypass",
+        title: "OPT-bypass",
+        about: "OPT; a block need not come in",
+        source: "Belady, IBM Systems Journal 1966",
+        build: |capacity, trace| {
+            Box::new(opt::Opt::new(capacity, trace.unique(), requested(trace), opt::Entry::Free))
+        },
+    },
+];
