@@ -148,7 +148,7 @@ proptest! {
     }
 
     #[test]
-    fn arc_is_figure_4(keys in prop::collection::vec(key(), 1..1500), capacity in 1..50_usize) {
+    fn arc_is_figure_4(keys in prop::collection::vec(0..24_u64, 1..1500), capacity in 1..16_usize) {
         let trace = Trace::of("test", keys.iter().map(|&key| Request::of(key))).unwrap();
         let mut model = Figure4 { c: capacity, ..Figure4::default() };
         let expected = modelled(&trace, |access| model.request(access.block));
