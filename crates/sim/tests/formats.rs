@@ -255,6 +255,29 @@ fn packed_parts_are_one_trace_and_a_cut_or_damage_is_told() {
     }
 }
 
+#[test]
+fn a_window_that_would_take_too_much_memory_is_refused() {
+    // One frame of zstd with the two bytes "7\n" as they are, and a window of 2^(10 + exponent) bytes.
+    let zstd = |exponent: u8| [0x28, 0xb5, 0x2f, 0xfd, 0, exponent << 3, 0x11, 0, 0, b'7', b'\n'];
+    // A stream of xz whose block says that its dictionary is that large; a check covers the header.
+    let xz = |dictionary: u8| {
+        let mut bytes = liblzma::encode_all(&b"7\n"[..], 0).expect("into memory");
+        let header = &mut bytes[12..24];
+        assert_eq!(header[..4], [2, 0, 0x21, 1], "a block of 12 bytes with LZMA2 alone");
+        header[4] = dictionary;
+        let mut check = flate2::Crc::new();
+        check.update(&header[..8]);
+        header[8..].copy_from_slice(&check.sum().to_le_bytes());
+        bytes
+    };
+    let (largest, sixty_four_mebibytes) = (40, 28);
+    for (usual, huge) in [(zstd(17).to_vec(), zstd(18).to_vec()), (xz(sixty_four_mebibytes), xz(largest))] {
+        assert_eq!(decoded(Format::Lbn, &usual), Ok(of(&[7])));
+        let refusal = decoded(Format::Lbn, &huge).expect_err("too large a window");
+        assert!(refusal.contains("cannot be unpacked"), "{refusal}");
+    }
+}
+
 /// Gives one byte at a time.
 struct Slow<R>(R);
 
