@@ -324,6 +324,13 @@ fn a_conversion_gives_what_the_traces_author_gave() {
 }
 
 #[test]
+fn a_request_is_written_with_the_place_of_the_next_to_its_block() {
+    let bytes = written(Format::OracleGeneral, &of(&[5, 6, 5, 5]));
+    let next = bytes.chunks_exact(24).map(|record| record[16..].try_into().map(i64::from_le_bytes));
+    assert_eq!(next.collect::<Result<Vec<_>, _>>(), Ok(vec![3, -1, 4, -1]));
+}
+
+#[test]
 fn what_a_format_cannot_hold_is_refused_or_counted() {
     let mut out = Vec::new();
     let refusal = write(Format::U32, &mut out, of(&[1, 1 << 32]).into_iter().map(Ok)).expect_err("too large");
