@@ -56,10 +56,10 @@ pub use arcwell_backend::{
     StateDir, raise_descriptor_limit,
 };
 pub use arcwell_base::clock::SystemClock;
-pub use arcwell_base::{ByteSize, Cause, Clock, Error, Result, identity, key, origin, size, table};
+pub use arcwell_base::{ByteSize, Cause, Clock, Error, Result, identity, key, origin, record, size, table};
 pub use arcwell_front::{control, fuse};
 pub use arcwell_pool::{
     Attributes, CacheMode, CachedRead, CachedReport, Class, Coherence, Dataset, DirItem, Entries, Entry,
     Holder, Looked, OpenDir, OpenFile, OpenHow, PartRead, Pool, PoolConfig, PoolStats, PoolTunables,
-    PrimeProgress, Properties, PruneCandidate, Slices, Workers, WriteHow,
+    PrimeProgress, Properties, PruneCandidate, Recording, Slices, Workers, WriteHow,
 };

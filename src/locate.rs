@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use arcwell::Error;
-use arcwell_front::control::{Client, ClientError, socket};
+use arcwell_front::control::{Client, ClientError, DatasetStatus, socket};
 
 use crate::Failure;
 
@@ -58,6 +58,32 @@ fn mountpoint(client: &Client) -> Result<String, ClientError> {
 pub(crate) fn inside(path: &Path) -> Result<(Client, PathBuf), Failure> {
     let inside = socket::containing(&socket::directory(), path)?;
     Ok((Client::new(&inside.socket)?, inside.path))
+}
+
+/// The dataset that is meant, by its name or its mountpoint, or the only one there is; and who serves it.
+pub(crate) fn dataset(wanted: Option<&str>) -> Result<(Client, String), Failure> {
+    let mountpoint = wanted.map(std::path::absolute).transpose()?;
+    let is_wanted = |set: &DatasetStatus| {
+        wanted.is_none_or(|name| set.name == name || Some(&set.mountpoint.0) == mountpoint.as_ref())
+    };
+    let (mut found, mut all) = (Vec::new(), Vec::new());
+    for client in (Daemon { mount: None }).clients()? {
+        let datasets = client.status()?.datasets;
+        all.extend(datasets.iter().map(|set| format!("{} at {}", set.name, set.mountpoint.0.display())));
+        found.extend(datasets.into_iter().find(is_wanted).map(|set| (client, set.name)));
+    }
+    match (found.pop(), found.is_empty(), wanted) {
+        (Some(only), true, _) => Ok(only),
+        _ if all.is_empty() => Err("nothing is mounted; see arcwell mount --help".into()),
+        (None, _, Some(name)) => {
+            let what = format!("there is no dataset '{name}', but {}", all.join(", "));
+            Err(Error::invalid("--dataset", what).into())
+        }
+        _ => {
+            let what = format!("say which with --dataset: {}", all.join(", "));
+            Err(Error::invalid("several are mounted", what).into())
+        }
+    }
 }
 
 /// Paths sorted by the daemon that serves them.

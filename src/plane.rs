@@ -11,7 +11,8 @@ use arcwell::{
     ByteSize, CachedReport, Cause, Class, Dataset, Error, MachineMemory, OriginStats, Pool, Result,
 };
 use arcwell_front::control::{
-    CacheStatus, Cached, CachedRow, ControlPlane, DatasetStatus, Health, PrimeProgress, Status, WirePath,
+    CacheStatus, Cached, CachedRow, ControlPlane, DatasetStatus, Health, PrimeProgress, Status, Take,
+    WirePath,
 };
 
 use crate::cache_size::{self, Asked};
@@ -175,6 +176,17 @@ impl ControlPlane for Plane {
 
     fn cached(&self, path: &Path) -> Result<Cached> {
         self.served.dataset.cached(self.inside(path)?).map(report_on_wire).map_err(|e| e.about(path))
+    }
+
+    fn record(&self, dataset: &str, has_names: bool) -> Result<Take> {
+        let served = &self.served.dataset;
+        if served.name() != dataset {
+            let line = format!("there is no dataset '{dataset}' here, but '{}'", served.name());
+            return Err(Error::invalid("record", line));
+        }
+        let mut recording = served.record(has_names)?;
+        tracing::info!(dataset, has_names, "a recording begins");
+        Ok(Box::new(move |out| recording.take(out)))
     }
 
     fn unmount(&self, force: bool) -> Result<()> {

@@ -66,6 +66,16 @@ impl Signals {
         Ok(Signals(descriptor.map_err(failed)?))
     }
 
+    /// Whether a signal came, without waiting.
+    ///
+    /// # Errors
+    /// When that cannot be seen.
+    pub(crate) fn has_come(&self) -> Result<bool> {
+        let read =
+            self.0.read_signal().map_err(|e| Error::new("wait for signals", std::io::Error::from(e)))?;
+        Ok(read.is_some())
+    }
+
     /// Waits for a signal or for the bell.
     ///
     /// # Errors

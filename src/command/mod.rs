@@ -13,6 +13,7 @@ mod prime;
 pub(crate) mod set;
 mod stat;
 mod status;
+mod trace;
 mod umount;
 
 /// Memory in front of slow storage: ZFS's adaptive replacement cache for any directory.
@@ -33,6 +34,7 @@ enum Command {
     Set(set::Arguments),
     Prime(prime::Arguments),
     Cached(cached::Arguments),
+    Trace(trace::Arguments),
     Demo(demo::Arguments),
     Manual(manual::Arguments),
 }
@@ -49,6 +51,7 @@ impl Cli {
             Command::Set(arguments) => arguments.run(),
             Command::Prime(arguments) => arguments.run(),
             Command::Cached(arguments) => arguments.run(),
+            Command::Trace(arguments) => arguments.run(),
             Command::Demo(arguments) => arguments.run(),
             Command::Manual(arguments) => arguments.run(),
         }

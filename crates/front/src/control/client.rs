@@ -1,6 +1,7 @@
 //! The client's end: what `arcwell stat` and its sisters call. Every call blocks its thread.
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,12 +18,14 @@ use tokio::net::UnixStream;
 use tokio::runtime::Runtime;
 
 use super::wire::{
-    Cached, NewValue, PrimeEvent, PrimeProgress, PrimeRequest, Refusal, Stat, Status, Tunable,
+    Cached, NewValue, PrimeEvent, PrimeProgress, PrimeRequest, Refusal, Stat, Status, TraceRequest, Tunable,
     UnmountRequest, WirePath,
 };
 
 /// How long an answer may take. Priming has no limit: its lines show that it lives.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+/// How often whoever records is asked whether to go on, when nothing happens.
+pub const RECORD_TICK: Duration = Duration::from_millis(50);
 /// The longest answer that is read into memory.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// What a URL may show as it is, in a segment and in a query.
@@ -197,6 +200,32 @@ impl Client {
                 status: 200,
                 line: "the daemon stopped before it was done".to_owned(),
             })
+        })
+    }
+
+    /// Records what a dataset asks of the cache. `take` is handed the bytes of the recording as they
+    /// come, and none at all every [`RECORD_TICK`] when none come, until it breaks; then the connection
+    /// is closed. `None` when the daemon ended the recording.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] when there is no such dataset, or it is being recorded already.
+    pub fn record<T>(
+        &self,
+        request: &TraceRequest,
+        mut take: impl FnMut(&[u8]) -> ControlFlow<T>,
+    ) -> Result<Option<T>> {
+        self.runtime.block_on(async {
+            let mut body = self.send(Method::POST, "/trace", request).await?.into_body();
+            loop {
+                let taken = match tokio::time::timeout(RECORD_TICK, body.frame()).await {
+                    Err(_) => take(&[]),
+                    Ok(None) => return Ok(None),
+                    Ok(Some(frame)) => take(&frame?.into_data().unwrap_or_default()),
+                };
+                if let ControlFlow::Break(result) = taken {
+                    return Ok(Some(result));
+                }
+            }
         })
     }
 

@@ -12,6 +12,7 @@
 //! | `PUT /tunables/{name}` | sets one ([`NewValue`]) and answers with it |
 //! | `POST /prime` | loads paths ([`PrimeRequest`]); one [`PrimeEvent`] a line while it goes on |
 //! | `GET /cached?path=` | how much of a path is held ([`Cached`]) |
+//! | `POST /trace` | records what a dataset asks of the cache ([`TraceRequest`]), as bytes that go on ([`record`]) |
 //! | `POST /umount` | unmounts ([`UnmountRequest`]); the daemon then ends by itself |
 //!
 //! A refusal is a 4xx or 5xx status with a [`Refusal`]: the one line that a person should read.
@@ -27,6 +28,10 @@
 //! - C2: a body longer than [`server::BODY_BYTES_MAX`] is refused.
 //! - C3: at most [`server::PRIMES_MAX`] primes at once; a prime ends when its connection does.
 //! - C4: [`Server::stop`] returns within [`server::STOP_LIMIT`] whatever the requests under way do.
+//! - C5: a recording ends with its connection, or wholly when the server stops; the plane sees to it that
+//!   a dataset has one at a time.
+//!
+//! [`record`]: arcwell_base::record
 
 pub mod client;
 mod plane;
@@ -38,9 +43,9 @@ mod wire;
 mod tests;
 
 pub use client::{Client, ClientError};
-pub use plane::{ControlPlane, range};
+pub use plane::{ControlPlane, Take, range};
 pub use server::Server;
 pub use wire::{
     CacheStatus, Cached, CachedRow, DatasetStatus, Health, NewValue, PrimeEvent, PrimeProgress, PrimeRequest,
-    Refusal, Stat, Status, Tunable, UnmountRequest, WirePath,
+    Refusal, Stat, Status, TraceRequest, Tunable, UnmountRequest, WirePath,
 };

@@ -40,12 +40,22 @@ pub trait ControlPlane: Send + Sync + 'static {
     /// When the path is not served here or is not there.
     fn cached(&self, path: &Path) -> Result<Cached>;
 
+    /// Begins to record what a dataset asks of the cache, with plain names of files or hashed ones.
+    ///
+    /// # Errors
+    /// When there is no such dataset, or it is being recorded already.
+    fn record(&self, dataset: &str, has_names: bool) -> Result<Take>;
+
     /// Unmounts; the daemon ends by itself once its mount is gone.
     ///
     /// # Errors
     /// `EBUSY` while files are open, unless forced.
     fn unmount(&self, force: bool) -> Result<()>;
 }
+
+/// A recording under way: appends what happened since the last call, and answers whether there is more
+/// at once. Dropping it ends the recording.
+pub type Take = Box<dyn FnMut(&mut Vec<u8>) -> bool + Send>;
 
 /// What a row allows, as people read it.
 pub fn range(row: &TunableRow) -> String {

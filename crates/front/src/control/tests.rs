@@ -1,6 +1,7 @@
 //! Every route, asked by the client over a real socket, with a plane that needs no mount.
 
 use std::io::{Read, Write};
+use std::ops::ControlFlow;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,6 +40,16 @@ struct Fake {
     tunables: TestTunables,
     unmounted: AtomicBool,
     prime_stopped: AtomicBool,
+    recording_ended: Arc<AtomicBool>,
+}
+
+/// Says that it was dropped.
+struct Dropped(Arc<AtomicBool>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 impl ControlPlane for Fake {
@@ -100,6 +111,23 @@ impl ControlPlane for Fake {
         }
         let row = CachedRow { path: path.into(), bytes: 10, bytes_cached: 5 };
         Ok(Cached { files: 1, bytes: 10, bytes_cached: 5, rows: vec![row], ..Cached::default() })
+    }
+
+    fn record(&self, dataset: &str, has_names: bool) -> Result<Take> {
+        if dataset == "other" {
+            return Err(Error::invalid("record", "there is no dataset 'other'"));
+        }
+        let (name, ended) = (format!("{dataset} {has_names} "), Dropped(Arc::clone(&self.recording_ended)));
+        let mut parts = 0;
+        Ok(Box::new(move |out| {
+            let _ = &ended;
+            parts += 1;
+            // Three parts at once, then nothing ever again, as of an idle dataset.
+            if parts <= 3 {
+                out.extend_from_slice(name.as_bytes());
+            }
+            parts < 3
+        }))
     }
 
     fn unmount(&self, force: bool) -> Result<()> {
@@ -213,6 +241,49 @@ fn primes_are_bounded_and_a_stopping_server_ends_them() {
     });
     assert!(running.fake.prime_stopped.load(Ordering::SeqCst));
     assert!(!socket.exists());
+}
+
+fn trace_of(dataset: &str) -> TraceRequest {
+    TraceRequest { dataset: dataset.to_owned(), names: true }
+}
+
+#[test]
+fn a_recording_ends_with_its_connection_though_nothing_happens() {
+    let Running { fake, server, client, _directory } = run();
+    let mut bytes = Vec::new();
+    let result = client.record(&trace_of("set"), |part| {
+        bytes.extend_from_slice(part);
+        if part.is_empty() { ControlFlow::Break("enough") } else { ControlFlow::Continue(()) }
+    });
+    assert_eq!(result.unwrap(), Some("enough"));
+    assert_eq!(bytes, b"set true set true set true ");
+    assert!(!fake.recording_ended.load(Ordering::SeqCst));
+    drop(client);
+    wait_until("C5: the recording goes on", || fake.recording_ended.load(Ordering::SeqCst));
+    drop(server);
+}
+
+#[test]
+fn a_stopping_server_ends_a_recording_wholly() {
+    let running = run();
+    let socket = running.server.socket();
+    std::thread::scope(|scope| {
+        let recorded = scope.spawn(|| {
+            let client = Client::new(&socket).unwrap();
+            let mut bytes = Vec::new();
+            let ended = client.record(&trace_of("set"), |part| -> ControlFlow<()> {
+                bytes.extend_from_slice(part);
+                ControlFlow::Continue(())
+            });
+            (ended.unwrap(), bytes)
+        });
+        // One that is refused meanwhile changes nothing.
+        let line = refused(running.client.record(&trace_of("other"), |_| ControlFlow::<()>::Continue(())));
+        assert_eq!(line, (400, "record: there is no dataset 'other'".to_owned()));
+        std::thread::sleep(Duration::from_millis(100));
+        running.server.stop();
+        assert_eq!(recorded.join().unwrap(), (None, b"set true set true set true ".to_vec()));
+    });
 }
 
 #[test]

@@ -159,6 +159,17 @@ pub enum PrimeEvent {
     Failed(Refusal),
 }
 
+/// The body of `POST /trace`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TraceRequest {
+    /// The dataset's name.
+    pub dataset: String,
+    /// Whether names of files are recorded as they are.
+    #[serde(default)]
+    pub names: bool,
+}
+
 /// The answer to `GET /cached`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cached {

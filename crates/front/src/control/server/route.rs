@@ -23,10 +23,10 @@ use percent_encoding::percent_decode_str;
 use rustix::io::Errno;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use super::{BODY_BYTES_MAX, PRIMES_MAX, Shared, unix_time};
-use crate::control::plane::ControlPlane;
+use super::{BODY_BYTES_MAX, PRIMES_MAX, Shared, TAKE_INTERVAL, unix_time};
+use crate::control::plane::{ControlPlane, Take};
 use crate::control::wire::{
-    Cached, NewValue, PrimeEvent, PrimeProgress, PrimeRequest, Refusal, Stat, Status, Tunable,
+    Cached, NewValue, PrimeEvent, PrimeProgress, PrimeRequest, Refusal, Stat, Status, TraceRequest, Tunable,
     UnmountRequest, WirePath,
 };
 
@@ -42,6 +42,7 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/tunables/{name}", put(set))
         .route("/prime", post(prime))
         .route("/cached", get(cached))
+        .route("/trace", post(trace))
         .route("/umount", post(umount))
         .fallback(async || Refused::new(StatusCode::NOT_FOUND, "there is no such request"))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
@@ -120,11 +121,56 @@ async fn prime(
     })?;
     let (lines, received) = mpsc::channel(16);
     tokio::task::spawn_blocking(move || prime_all(&shared, &paths, &lines, permit));
-    let stream = futures_util::stream::unfold(received, async |mut received| {
-        received.recv().await.map(|line| (Ok::<Bytes, std::convert::Infallible>(line), received))
-    });
-    let body = Body::from_stream(stream);
-    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], streamed(received)).into_response())
+}
+
+/// A body that goes on until the other end of the channel is dropped.
+fn streamed(received: mpsc::Receiver<Bytes>) -> Body {
+    Body::from_stream(futures_util::stream::unfold(received, async |mut received| {
+        received.recv().await.map(|part| (Ok::<Bytes, std::convert::Infallible>(part), received))
+    }))
+}
+
+async fn trace(
+    State(shared): State<Shared>,
+    body: Result<Json<TraceRequest>, JsonRejection>,
+) -> Result<Response, Refused> {
+    let Json(TraceRequest { dataset, names }) = body?;
+    let dataset: Arc<str> = dataset.into();
+    let begin = async || {
+        let dataset = Arc::clone(&dataset);
+        ask(&shared, move |plane| plane.record(&dataset, names)).await
+    };
+    let take = match begin().await? {
+        // A recording whose client has just gone ends within an interval.
+        Err(_) => {
+            tokio::time::sleep(TAKE_INTERVAL * 3).await;
+            begin().await??
+        }
+        Ok(take) => take,
+    };
+    let (parts, received) = mpsc::channel(4);
+    tokio::task::spawn_blocking(move || record(&shared, take, &parts));
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], streamed(received)).into_response())
+}
+
+/// Hands on what a recording has, until the client hangs up or the server stops. While the client is
+/// slow, this waits, and the recording drops events.
+fn record(shared: &Shared, mut take: Take, parts: &mpsc::Sender<Bytes>) {
+    loop {
+        // Looked at before the last look at the recording: it ends with all that happened before.
+        let is_last = shared.stopping.load(Ordering::Relaxed);
+        let mut part = Vec::new();
+        let has_more = take(&mut part);
+        let is_gone =
+            if part.is_empty() { parts.is_closed() } else { parts.blocking_send(part.into()).is_err() };
+        if is_gone || (is_last && !has_more) {
+            return;
+        }
+        if !has_more {
+            std::thread::sleep(TAKE_INTERVAL);
+        }
+    }
 }
 
 /// Primes path after path, until all are loaded, one fails, the client hangs up or the server stops.
