@@ -20,14 +20,14 @@
 //! A loop that is one block larger than the cache:
 //!
 //! ```
-//! use arcwell_sim::policy;
+//! use arcwell_sim::policy::{self, Setup};
 //! use arcwell_sim::replay::replay;
 //! use arcwell_sim::trace::{Request, Trace, Unit};
 //!
 //! let trace = Trace::of("loop", (0..101 * 100).map(|number| Request::of(number % 101)))?;
 //! let hits = |name: &str| {
 //!     let row = policy::find(name).expect("a policy of that name");
-//!     replay(&mut *(row.build)(100, &trace), &trace, Unit::Blocks, |_| ()).hits
+//!     replay(&mut *(row.build)(&Setup::blocks(100), &trace), &trace, Unit::Blocks, |_| ()).hits
 //! };
 //! assert_eq!(hits("lru"), 0);
 //! assert!(hits("lirs") > 9000 && hits("opt") > hits("lirs"));

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use arcwell_sim::policy;
+use arcwell_sim::policy::{self, Setup};
 use arcwell_sim::replay::replay;
 use arcwell_sim::trace::{Options, Trace, Unit};
 
@@ -89,7 +89,7 @@ fn load(folder: &Path, name: &str) -> Option<Trace> {
 /// The hits of a row's policy, in blocks.
 fn hits(trace: &Trace, row: &Row) -> u64 {
     let policy = policy::find(&row.policy).unwrap_or_else(|| panic!("a policy called {}", row.policy));
-    let mut policy = (policy.build)(row.size, trace);
+    let mut policy = (policy.build)(&Setup::blocks(row.size), trace);
     let tally = replay(&mut *policy, trace, Unit::Blocks, |_| ());
     policy.validate().unwrap_or_else(|broken| panic!("{} at {}: {broken}", row.policy, row.size));
     assert_eq!(tally.requests, row.requests, "requests of {}", row.trace);

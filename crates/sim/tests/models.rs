@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use arcwell_sim::policy;
+use arcwell_sim::policy::{self, Setup};
 use arcwell_sim::trace::{Access, Request, Trace, Unit};
 use proptest::prelude::*;
 
@@ -119,7 +119,7 @@ fn best(requests: &[u32], cache: &[u32], capacity: usize, is_forced: bool) -> u6
 
 /// Whether each request is a hit under the policy of that name.
 fn hits(name: &str, capacity: u64, trace: &Trace) -> Vec<bool> {
-    let mut policy = (policy::find(name).unwrap().build)(capacity, trace);
+    let mut policy = (policy::find(name).unwrap().build)(&Setup::bytes(capacity), trace);
     trace.accesses(Unit::Bytes).map(|access| policy.request(access)).collect()
 }
 

@@ -7,6 +7,7 @@
 //! they are exactly what their papers say; what a paper leaves open is said in the policy's file.
 
 mod arc;
+mod arcwell;
 mod chain;
 mod clock;
 mod fifo;
@@ -21,6 +22,8 @@ mod tiny_lfu;
 mod two_q;
 
 use std::fmt;
+
+use arcwell_arc::{ListKind, Overhead, Violation};
 
 use crate::trace::{Access, Act, Trace, Unit};
 
@@ -41,9 +44,17 @@ pub trait Policy {
 }
 
 /// A rule of a policy that does not hold.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Broken {
     rule: &'static str,
+    source: Option<Violation>,
+}
+
+impl Broken {
+    /// An invariant of the production cache.
+    fn violation(source: Violation) -> Self {
+        Broken { rule: "an invariant of the cache", source: Some(source) }
+    }
 }
 
 impl fmt::Display for Broken {
@@ -52,11 +63,41 @@ impl fmt::Display for Broken {
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for Broken {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|violation| violation as _)
+    }
+}
 
 /// The rule is broken unless `holds`.
 fn ensure(holds: bool, rule: &'static str) -> Result<(), Broken> {
-    if holds { Ok(()) } else { Err(Broken { rule }) }
+    if holds { Ok(()) } else { Err(Broken { rule, source: None }) }
+}
+
+/// What a cache is built for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Setup {
+    /// How much it holds, in `unit`.
+    pub capacity: u64,
+    /// What sizes are counted in: those of the accesses that it will be asked for.
+    pub unit: Unit,
+    /// The lists, for policies that [have some to choose](Row::has_lists).
+    pub lists: ListKind,
+    /// Whether the production policy counts its bookkeeping within the capacity, as the daemon does. To
+    /// be compared with others it must not; in blocks it cannot.
+    pub overhead: Overhead,
+}
+
+impl Setup {
+    /// A cache of `capacity` blocks, with lists in exact order.
+    pub const fn blocks(capacity: u64) -> Self {
+        Setup { capacity, unit: Unit::Blocks, lists: ListKind::Single, overhead: Overhead::Ignored }
+    }
+
+    /// A cache of `capacity` bytes, with lists in exact order.
+    pub const fn bytes(capacity: u64) -> Self {
+        Setup { unit: Unit::Bytes, ..Setup::blocks(capacity) }
+    }
 }
 
 /// One policy that can be had by name.
@@ -69,14 +110,22 @@ pub struct Row {
     pub about: &'static str,
     /// Where it comes from.
     pub source: &'static str,
-    /// An empty cache: its capacity, in blocks or in bytes as the accesses will have it, and the trace
-    /// that it will be asked for, from the start.
-    pub build: fn(u64, &Trace) -> Box<dyn Policy>,
+    /// Whether [`Setup::lists`] makes a difference.
+    pub has_lists: bool,
+    /// An empty cache, and the trace that it will be asked for, from the start.
+    pub build: fn(&Setup, &Trace) -> Box<dyn Policy>,
 }
 
 /// The policy of that name, in either spelling, whatever the case.
 pub fn find(name: &str) -> Option<&'static Row> {
     POLICIES.iter().find(|row| [row.name, row.title].iter().any(|own| own.eq_ignore_ascii_case(name)))
+}
+
+/// The cache of the daemon that made a recording, with the settings and the limit that it had; none for
+/// any other trace. It is to be asked in [`Unit::Bytes`], and then hits what the daemon hit.
+pub fn as_recorded(trace: &Trace) -> Option<Box<dyn Policy>> {
+    let recorded = trace.recorded().filter(|recorded| !recorded.is_converted())?;
+    Some(Box::new(arcwell::Arcwell::recorded(recorded, trace)))
 }
 
 /// The blocks that a trace requests, one after another.
@@ -92,92 +141,113 @@ pub static POLICIES: &[Row] = &[
         title: "LRU",
         about: "who was not asked for longest goes first",
         source: "Denning, CACM 1968",
-        build: |capacity, trace| Box::new(lru::Lru::new(capacity, trace.unique())),
+        has_lists: false,
+        build: |setup, trace| Box::new(lru::Lru::new(setup.capacity, trace.unique())),
     },
     Row {
         name: "fifo",
         title: "FIFO",
         about: "who came first goes first",
         source: "Belady, IBM Systems Journal 1966",
-        build: |capacity, trace| Box::new(fifo::Fifo::new(capacity, trace.unique())),
+        has_lists: false,
+        build: |setup, trace| Box::new(fifo::Fifo::new(setup.capacity, trace.unique())),
     },
     Row {
         name: "clock",
         title: "CLOCK",
         about: "FIFO; whoever was asked for since gets another round",
         source: "Corbató, MIT Project MAC M-384, 1968",
-        build: |capacity, trace| Box::new(clock::Clock::new(capacity, trace.unique())),
+        has_lists: false,
+        build: |setup, trace| Box::new(clock::Clock::new(setup.capacity, trace.unique())),
     },
     Row {
         name: "2q",
         title: "2Q",
         about: "a place among the old is earned by coming back after leaving",
         source: "Johnson and Shasha, VLDB 1994",
-        build: |capacity, trace| Box::new(two_q::TwoQ::new(capacity, trace.unique())),
+        has_lists: false,
+        build: |setup, trace| Box::new(two_q::TwoQ::new(setup.capacity, trace.unique())),
     },
     Row {
         name: "lirs",
         title: "LIRS",
         about: "keeps what has the shortest distance between its last two uses",
         source: "Jiang and Zhang, SIGMETRICS 2002",
-        build: |capacity, trace| Box::new(lirs::Lirs::new(capacity, trace.unique())),
+        has_lists: false,
+        build: |setup, trace| Box::new(lirs::Lirs::new(setup.capacity, trace.unique())),
     },
     Row {
         name: "s3-fifo",
         title: "S3-FIFO",
         about: "a small queue sifts newcomers before a large one takes them",
         source: "Yang et al., SOSP 2023",
-        build: |capacity, trace| Box::new(s3_fifo::S3Fifo::new(capacity, trace.unique())),
+        has_lists: false,
+        build: |setup, trace| Box::new(s3_fifo::S3Fifo::new(setup.capacity, trace.unique())),
     },
     Row {
         name: "sieve",
         title: "SIEVE",
         about: "CLOCK whose spared blocks keep their place",
         source: "Zhang et al., NSDI 2024",
-        build: |capacity, trace| Box::new(sieve::Sieve::new(capacity, trace.unique())),
+        has_lists: false,
+        build: |setup, trace| Box::new(sieve::Sieve::new(setup.capacity, trace.unique())),
     },
     Row {
         name: "w-tinylfu",
         title: "W-TinyLFU",
         about: "a newcomer must have been asked for more often than whom it replaces",
         source: "Einziger, Friedman and Manes, ACM ToS 2017",
-        build: |capacity, trace| Box::new(tiny_lfu::TinyLfu::new(capacity, trace.unique())),
+        has_lists: false,
+        build: |setup, trace| Box::new(tiny_lfu::TinyLfu::new(setup.capacity, trace.unique())),
     },
     Row {
         name: "arc",
         title: "ARC",
         about: "used once lately against used often, in the proportion that lately paid",
         source: "Megiddo and Modha, FAST 2003, Figure 4",
-        build: |capacity, trace| Box::new(arc::Figure4::new(capacity, trace.unique(), arc::Target::Real)),
+        has_lists: false,
+        build: |setup, trace| Box::new(arc::Figure4::new(setup.capacity, trace.unique(), arc::Target::Real)),
     },
     Row {
         name: "arc-int",
         title: "ARC-int",
         about: "ARC whose target moves in whole blocks",
         source: "Megiddo and Modha, FAST 2003, as often implemented",
-        build: |capacity, trace| Box::new(arc::Figure4::new(capacity, trace.unique(), arc::Target::Whole)),
+        has_lists: false,
+        build: |setup, trace| Box::new(arc::Figure4::new(setup.capacity, trace.unique(), arc::Target::Whole)),
     },
     Row {
         name: "segmap",
         title: "segmap",
         about: "a window of mapped pages in front of the free cachelist, as Solaris had it",
         source: "Mauro and McDougall, Solaris Internals, 2006",
-        build: |capacity, trace| Box::new(segmap::Segmap::new(capacity, trace.unique(), false)),
+        has_lists: false,
+        build: |setup, trace| Box::new(segmap::Segmap::new(setup.capacity, trace.unique(), false)),
     },
     Row {
         name: "segmap-freebehind",
         title: "segmap-freebehind",
         about: "segmap; what is read in sequence does not stay",
         source: "Mauro and McDougall, Solaris Internals, 2006",
-        build: |capacity, trace| Box::new(segmap::Segmap::new(capacity, trace.unique(), true)),
+        has_lists: false,
+        build: |setup, trace| Box::new(segmap::Segmap::new(setup.capacity, trace.unique(), true)),
+    },
+    Row {
+        name: "arcwell",
+        title: "Arcwell",
+        about: "the cache of the daemon: ARC over bytes and two kinds, with approximate lists if so chosen",
+        source: "crate arcwell-arc",
+        has_lists: true,
+        build: |setup, trace| Box::new(arcwell::Arcwell::new(setup, trace)),
     },
     Row {
         name: "opt",
         title: "OPT",
         about: "the farthest next use goes first; every block must come in",
         source: "Belady, IBM Systems Journal 1966",
-        build: |capacity, trace| {
-            Box::new(opt::Opt::new(capacity, trace.unique(), requested(trace), opt::Entry::Forced))
+        has_lists: false,
+        build: |setup, trace| {
+            Box::new(opt::Opt::new(setup.capacity, trace.unique(), requested(trace), opt::Entry::Forced))
         },
     },
     Row {
@@ -185,8 +255,9 @@ pub static POLICIES: &[Row] = &[
         title: "OPT-bypass",
         about: "OPT; a block need not come in",
         source: "Belady, IBM Systems Journal 1966",
-        build: |capacity, trace| {
-            Box::new(opt::Opt::new(capacity, trace.unique(), requested(trace), opt::Entry::Free))
+        has_lists: false,
+        build: |setup, trace| {
+            Box::new(opt::Opt::new(setup.capacity, trace.unique(), requested(trace), opt::Entry::Free))
         },
     },
 ];
