@@ -13,6 +13,7 @@ mod clock;
 mod fifo;
 mod lirs;
 mod lru;
+mod openzfs;
 mod opt;
 mod s3_fifo;
 mod segmap;
@@ -26,6 +27,8 @@ use std::fmt;
 use arcwell_arc::{ListKind, Overhead, Violation};
 
 use crate::trace::{Access, Act, Trace, Unit};
+
+pub use openzfs::{Fault, Rules};
 
 /// A cache of one size under one policy.
 pub trait Policy {
@@ -126,6 +129,11 @@ pub fn find(name: &str) -> Option<&'static Row> {
 pub fn as_recorded(trace: &Trace) -> Option<Box<dyn Policy>> {
     let recorded = trace.recorded().filter(|recorded| !recorded.is_converted())?;
     Some(Box::new(arcwell::Arcwell::recorded(recorded, trace)))
+}
+
+/// OpenZFS's rules in another manner than that of its row: for tests that must tell its old faults.
+pub fn openzfs(setup: &Setup, trace: &Trace, rules: Rules) -> Box<dyn Policy> {
+    Box::new(openzfs::OpenZfs::new(setup, trace.unique(), rules))
 }
 
 /// The blocks that a trace requests, one after another.
@@ -231,6 +239,14 @@ pub static POLICIES: &[Row] = &[
         source: "Mauro and McDougall, Solaris Internals, 2006",
         has_lists: false,
         build: |setup, trace| Box::new(segmap::Segmap::new(setup.capacity, trace.unique(), true)),
+    },
+    Row {
+        name: "openzfs",
+        title: "OpenZFS",
+        about: "ARC with shorter ghosts and smaller steps, as OpenZFS has it",
+        source: "OpenZFS, module/zfs/arc.c, August 2026",
+        has_lists: false,
+        build: |setup, trace| openzfs(setup, trace, Rules::default()),
     },
     Row {
         name: "arcwell",
