@@ -28,9 +28,10 @@ impl Grid {
     }
 
     /// Adds a row, one cell a column.
-    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        debug_assert_eq!(N, self.aligns.len());
-        self.rows.push(cells.into());
+    pub(crate) fn row(&mut self, cells: impl Into<Vec<String>>) {
+        let cells = cells.into();
+        debug_assert_eq!(cells.len(), self.aligns.len());
+        self.rows.push(cells);
     }
 
     /// The lines of the table, without blanks at their ends.

@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         Err(failure) if is_closed_pipe(&*failure) => ExitCode::SUCCESS,
         Err(failure) if failure.is::<daemon::Told>() => ExitCode::FAILURE,
         Err(failure) => {
-            complain(&failure);
+            complain(&whole(&*failure));
             ExitCode::FAILURE
         }
     }
@@ -63,6 +63,19 @@ fn say(line: &dyn Display) -> io::Result<()> {
 /// Says what went wrong. Where nobody listens, the status still tells.
 fn complain(what: &dyn Display) {
     let _ = writeln!(io::stderr(), "arcwell: {what}");
+}
+
+/// A failure, and those that led to it as far as it does not quote them itself.
+fn whole(failure: &(dyn Error + 'static)) -> String {
+    let mut line = failure.to_string();
+    let sources = std::iter::successors(failure.source(), |&error| error.source());
+    for text in sources.map(ToString::to_string) {
+        let text = text.split(" (os error").next().unwrap_or_default();
+        if !line.contains(text) {
+            line = format!("{line}: {text}");
+        }
+    }
+    line
 }
 
 /// Whether somebody stopped reading what we print (`arcwell stat 1 | head`): no news at all.

@@ -11,6 +11,7 @@ mod manual;
 mod mount;
 mod prime;
 pub(crate) mod set;
+mod sim;
 mod stat;
 mod status;
 mod trace;
@@ -34,6 +35,7 @@ enum Command {
     Set(set::Arguments),
     Prime(prime::Arguments),
     Cached(cached::Arguments),
+    Sim(sim::Arguments),
     Trace(trace::Arguments),
     Demo(demo::Arguments),
     Manual(manual::Arguments),
@@ -51,6 +53,7 @@ impl Cli {
             Command::Set(arguments) => arguments.run(),
             Command::Prime(arguments) => arguments.run(),
             Command::Cached(arguments) => arguments.run(),
+            Command::Sim(arguments) => arguments.run(),
             Command::Trace(arguments) => arguments.run(),
             Command::Demo(arguments) => arguments.run(),
             Command::Manual(arguments) => arguments.run(),

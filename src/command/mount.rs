@@ -203,7 +203,7 @@ fn record_size(text: &str) -> std::result::Result<u32, Failure> {
     sound.ok_or_else(|| format!("'{text}' is not a power of two between 512 and 16M").into())
 }
 
-fn list_kind(text: &str) -> std::result::Result<ListKind, Failure> {
+pub(super) fn list_kind(text: &str) -> std::result::Result<ListKind, Failure> {
     match text {
         "single" => Ok(ListKind::Single),
         "multilist" => Ok(ListKind::Multilist),

@@ -14,6 +14,9 @@
 //! - [`trace`]: formats of traces, and [`trace::Trace`], the form in which they are replayed.
 //! - [`policy`]: one file a policy, behind [`policy::Policy`].
 //! - [`replay`]: runs one policy of one size over a trace and counts.
+//! - [`sizes`]: which sizes, as people ask for them.
+//! - [`curve`]: what came out, as a table for other programs.
+//! - [`chart`]: the same as a picture.
 //!
 //! # Example
 //!
@@ -34,6 +37,9 @@
 //! # Ok::<(), arcwell_sim::trace::Error>(())
 //! ```
 
+pub mod chart;
+pub mod curve;
 pub mod policy;
 pub mod replay;
+pub mod sizes;
 pub mod trace;

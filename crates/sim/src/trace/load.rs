@@ -12,7 +12,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::format::stem;
 use super::request::Mark;
-use super::{Access, Act, Cause, Error, Options, Place, Recorded, Request, Requests};
+use super::{Access, Act, Cause, Error, Format, Options, Place, Recorded, Request, Requests};
 
 /// How many accesses, and how many distinct blocks, a trace may have: numbers of four bytes can count
 /// them, with room for one that means "none".
@@ -31,6 +31,7 @@ pub enum Unit {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trace {
     name: String,
+    format: Option<Format>,
     /// A block's number for each access.
     blocks: Vec<u32>,
     /// Bytes for each access; empty where all are 1.
@@ -56,6 +57,7 @@ impl Trace {
         while let Some(request) = requests.next() {
             loading.push(request?).map_err(|cause| requests.error(cause))?;
         }
+        loading.trace.format = Some(requests.format());
         loading.trace.recorded = requests.recorded();
         Ok(loading.finish())
     }
@@ -77,6 +79,11 @@ impl Trace {
     /// Its name: the file's, without endings.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The format of the file that it came from; none if it came from elsewhere.
+    pub fn format(&self) -> Option<Format> {
+        self.format
     }
 
     /// How many accesses it has, of any act.
@@ -202,6 +209,7 @@ impl Loading {
     fn new(name: &str) -> Self {
         let trace = Trace {
             name: name.to_owned(),
+            format: None,
             blocks: Vec::new(),
             sizes: Vec::new(),
             marks: Vec::new(),
