@@ -18,8 +18,9 @@
 //! - An [`Object`](Event::Object) comes for each file and directory that is open at the start or opened
 //!   later, and for the directories above it, before what is then asked of it. It may come again, and
 //!   says from there on which file the object is. Other objects have none.
-//! - Events of different threads stand in the order of their times, which is that of the cache but for
-//!   calls at the same moment.
+//! - Changes of the cache stand in the order in which they were made, but for calls at the same moment.
+//!   Requests stand between the changes between which they were made, those of one thread in order. They
+//!   have the time of the change before, or of the last look at the buffers: some ms too early.
 //!
 //! # Bytes
 //!

@@ -5,9 +5,11 @@
 //! too late, events are dropped and counted; nobody who reads data ever waits for it. While nobody
 //! records, all of this costs a load an access.
 //!
-//! The order is that of the times at which events were noted. A time is taken under the lock of the
-//! buffer that the event goes into. So when a taker has noted the time and then emptied every buffer,
-//! it has all events up to that time, and keeps back those that are younger.
+//! The order is that of a clock of our own, which every change of the cache moves on, and every look of
+//! the taker; requests, the most frequent events, only read it. What was asked between two changes is
+//! so told in the order of each thread but not between threads, and with the time of the change before.
+//! The clock is read under the lock of the buffer that the event goes into. So when a taker has moved it
+//! and then emptied every buffer, it has all events up to there, and keeps back those that are younger.
 
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -31,7 +33,7 @@ use crate::znode::Znode;
 
 /// Buffers; threads are dealt out over them in turn.
 const BUFFERS: usize = 16;
-/// Events that a buffer takes: with 32 bytes each, all together 16 MiB while somebody records.
+/// Events that a buffer takes: with 24 bytes each, all together 12 MiB while somebody records.
 const BUFFER_MAX: usize = 32_768;
 /// Files whose names may wait to be taken; more are not named.
 const NAMED_MAX: usize = 65_536;
@@ -45,19 +47,38 @@ const RESIDENTS_AT_ONCE: usize = 16_384;
 /// What was done with a block.
 #[derive(Clone, Copy)]
 pub(crate) enum Act {
-    Hit { kind: Kind, is_guess: bool },
-    Miss { kind: Kind, is_guess: bool },
-    Admit { kind: Kind, is_guess: bool, stays: bool },
+    Hit {
+        kind: Kind,
+        is_guess: bool,
+    },
+    Miss {
+        kind: Kind,
+        is_guess: bool,
+    },
+    Admit {
+        kind: Kind,
+        is_guess: bool,
+        stays: bool,
+    },
     Remove,
+    /// No act: what follows happened at the time that stands in the place of the object.
+    Time,
 }
 
 #[derive(Clone, Copy)]
 struct Noted {
-    /// Nanoseconds of the pool's clock.
-    at: u64,
     key: BlockKey,
     len: u32,
     act: Act,
+}
+
+const _: () = assert!(size_of::<Noted>() == 24, "a small event is soon written");
+
+#[derive(Default)]
+struct Buffer {
+    noted: Vec<Noted>,
+    /// The last time that stands in it.
+    at: u64,
 }
 
 /// The end where events come in: one for each dataset.
@@ -65,7 +86,10 @@ pub(crate) struct Recorder {
     is_on: AtomicBool,
     /// Whether there is a [`Recording`]. Apart from `is_on`, which is off already while one ends.
     is_taken: AtomicBool,
-    buffers: Box<[CachePadded<Mutex<Vec<Noted>>>]>,
+    buffers: Box<[CachePadded<Mutex<Buffer>>]>,
+    /// Nanoseconds of the pool's clock when the cache last changed. Read at each request, so apart from
+    /// what is written.
+    time: CachePadded<AtomicU64>,
     lost: AtomicU64,
     named: Mutex<Vec<Named>>,
     /// Objects that were named last, by their numbers.
@@ -86,6 +110,7 @@ impl Recorder {
             is_on: AtomicBool::new(false),
             is_taken: AtomicBool::new(false),
             buffers: (0..BUFFERS).map(|_| CachePadded::default()).collect(),
+            time: CachePadded::default(),
             lost: AtomicU64::new(0),
             named: Mutex::default(),
             seen: (0..NAMED_SEEN).map(|_| AtomicU64::new(0)).collect(),
@@ -101,17 +126,36 @@ impl Recorder {
     }
 
     /// Notes an event, while [`Recorder::is_on`].
-    #[cold]
+    #[inline(never)]
     pub(crate) fn note(&self, key: BlockKey, len: usize, act: Act) {
         let mut buffer = self.buffers[own_buffer()].lock();
-        if buffer.len() >= BUFFER_MAX {
+        if buffer.noted.len() >= BUFFER_MAX {
             drop(buffer);
             self.lost.fetch_add(1, Ordering::Relaxed);
             self.stats.trace_lost.add(1);
             return;
         }
+        let at = match act {
+            Act::Hit { .. } | Act::Miss { .. } => self.time.load(Ordering::Relaxed),
+            _ => self.tick(),
+        };
+        if at != buffer.at {
+            buffer.at = at;
+            let key = BlockKey::new(ObjectId(at), 0);
+            buffer.noted.push(Noted { key, len: 0, act: Act::Time });
+        }
         // No block is longer than that (A8 of the cache).
-        buffer.push(Noted { at: nanoseconds(&*self.clock), key, len: len as u32, act });
+        buffer.noted.push(Noted { key, len: len as u32, act });
+    }
+
+    /// Moves the clock on. What only reads it gets a time of its own between two changes.
+    fn tick(&self) -> u64 {
+        let now = self.clock.now();
+        let now = now.as_secs() * 1_000_000_000 + u64::from(now.subsec_nanos());
+        let at = |before: u64| now.max(before + 1);
+        let moved =
+            self.time.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| Some(at(before) + 1));
+        moved.map_or(now, at)
     }
 
     /// Notes which file an object is, and its directories, while [`Recorder::is_on`].
@@ -137,15 +181,11 @@ impl Recorder {
     }
 
     fn clear(&self) {
-        self.buffers.iter().for_each(|buffer| *buffer.lock() = Vec::new());
+        self.buffers.iter().for_each(|buffer| *buffer.lock() = Buffer::default());
         *self.named.lock() = Vec::new();
         self.seen.iter().for_each(|seen| seen.store(0, Ordering::Relaxed));
         self.lost.store(0, Ordering::Relaxed);
     }
-}
-
-fn nanoseconds(clock: &dyn Clock) -> u64 {
-    clock.now().as_nanos() as u64
 }
 
 fn own_buffer() -> usize {
@@ -171,7 +211,8 @@ pub struct Recording {
     began: u64,
     /// What was there before: the last comes first.
     residents: Vec<(BlockKey, State)>,
-    noted: Vec<Noted>,
+    /// Events with their times that are too young.
+    noted: Vec<(u64, Noted)>,
     spare: Vec<Noted>,
     /// µs of the last event.
     last: u64,
@@ -204,7 +245,7 @@ impl Dataset {
         let header = Header { record_size, began: since_1970.as_secs(), has_names };
         let mut head = Vec::new();
         let encoder = Encoder::new(&header, &mut head);
-        let began = nanoseconds(&*recorder.clock);
+        let began = recorder.tick();
         recorder.is_on.store(true, Ordering::Release);
         self.znodes.open_nodes().iter().for_each(|node| recorder.name(node));
         Ok(Recording {
@@ -247,18 +288,26 @@ impl Recording {
         }
         let dataset = Arc::clone(&self.dataset);
         let recorder = dataset.blocks.recorder();
-        let horizon = nanoseconds(&*recorder.clock);
+        let horizon = recorder.tick();
         for buffer in &recorder.buffers {
-            std::mem::swap(&mut *buffer.lock(), &mut self.spare);
-            self.noted.append(&mut self.spare);
+            let mut buffer = buffer.lock();
+            std::mem::swap(&mut buffer.noted, &mut self.spare);
+            let mut at = std::mem::take(&mut buffer.at);
+            drop(buffer);
+            for noted in self.spare.drain(..) {
+                match noted.act {
+                    Act::Time => at = noted.key.object.0,
+                    _ => self.noted.push((at, noted)),
+                }
+            }
         }
         // After the events: no event is taken before the name of its file.
         let named = std::mem::take(&mut *recorder.named.lock());
         named.into_iter().for_each(|named| self.put_name(named, out));
-        self.noted.sort_by_key(|noted| noted.at);
-        let ripe = self.noted.partition_point(|noted| noted.at <= horizon);
+        self.noted.sort_by_key(|(at, _)| *at);
+        let ripe = self.noted.partition_point(|(at, _)| *at <= horizon);
         let mut noted = std::mem::take(&mut self.noted);
-        noted.drain(..ripe).for_each(|noted| self.put(&noted, out));
+        noted.drain(..ripe).for_each(|(at, noted)| self.put(at, &noted, out));
         self.noted = noted;
         let lost = recorder.lost.swap(0, Ordering::Relaxed);
         if lost > 0 {
@@ -297,8 +346,8 @@ impl Recording {
         }
     }
 
-    fn put(&mut self, noted: &Noted, out: &mut Vec<u8>) {
-        let Noted { at, key, len, act } = *noted;
+    fn put(&mut self, at: u64, noted: &Noted, out: &mut Vec<u8>) {
+        let Noted { key, len, act } = *noted;
         // Whoever was still busy with the recording before this one may have noted something older.
         self.last = at.saturating_sub(self.began) / 1000;
         let key = self.masked(key);
@@ -307,6 +356,7 @@ impl Recording {
             Act::Miss { kind, is_guess } => Event::Lookup { key, kind, is_guess, hit: None },
             Act::Admit { kind, is_guess, stays } => Event::Admit { key, kind, len, is_guess, stays },
             Act::Remove => Event::Remove { key },
+            Act::Time => return,
         };
         self.encoder.encode(self.last, &event, out);
     }

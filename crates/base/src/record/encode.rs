@@ -1,6 +1,6 @@
 //! Events to bytes.
 
-use super::wire::{self, Parts, Recent, difference, put_number};
+use super::wire::{self, Parts, Recent, Short, difference, put_number};
 use super::{Event, Header, MAGIC, NAME_MAX, Name, VERSION};
 use crate::key::Kind;
 
@@ -75,20 +75,22 @@ impl Encoder {
         let new_len = len.filter(|len| *len != slot.lengths[kind.index()]);
         let kind_bit = if kind == Kind::Metadata { wire::METADATA } else { 0 };
         let same_length = if len.is_some() && new_len.is_none() { wire::SAME_LENGTH } else { 0 };
-        out.push(code | kind_bit | by | same_length);
-        put_number(out, since);
+        let mut short = Short::new();
+        short.byte(code | kind_bit | by | same_length);
+        short.number(since);
         match by {
-            wire::BY_SLOT => out.push(number),
-            wire::BY_DIFFERENCE => put_number(out, difference(key.object.0, self.recent.object.0)),
+            wire::BY_SLOT => short.byte(number),
+            wire::BY_DIFFERENCE => short.number(difference(key.object.0, self.recent.object.0)),
             _ => {}
         }
         match kind {
-            Kind::Data => put_number(out, difference(key.index, slot.next_index)),
-            Kind::Metadata => out.extend_from_slice(&key.index.to_le_bytes()),
+            Kind::Data => short.number(difference(key.index, slot.next_index)),
+            Kind::Metadata => short.word(key.index),
         }
         if let Some(len) = new_len {
-            put_number(out, len.into());
+            short.number(len.into());
         }
+        out.extend_from_slice(short.bytes());
         self.recent.note(key, kind, len);
     }
 }

@@ -116,12 +116,47 @@ pub(super) fn has_length(code: u8) -> bool {
     !matches!(code, REMOVE) && !(MISS..ADMIT).contains(&code)
 }
 
-pub(super) fn put_number(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 1 << 7 {
-        out.push(number as u8 | 1 << 7);
-        number >>= 7;
+/// A few bytes that are being put together, to be appended at one go: events are many.
+pub(super) struct Short {
+    bytes: [u8; Short::MAX],
+    len: usize,
+}
+
+impl Short {
+    /// The code, the time, the object, the index and the length of an event with a block.
+    const MAX: usize = 1 + 3 * 10 + 5;
+
+    pub(super) fn new() -> Self {
+        Short { bytes: [0; Short::MAX], len: 0 }
     }
-    out.push(number as u8);
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    pub(super) fn byte(&mut self, byte: u8) {
+        self.bytes[self.len] = byte;
+        self.len += 1;
+    }
+
+    pub(super) fn word(&mut self, word: u64) {
+        self.bytes[self.len..self.len + 8].copy_from_slice(&word.to_le_bytes());
+        self.len += 8;
+    }
+
+    pub(super) fn number(&mut self, mut number: u64) {
+        while number >= 1 << 7 {
+            self.byte(number as u8 | 1 << 7);
+            number >>= 7;
+        }
+        self.byte(number as u8);
+    }
+}
+
+pub(super) fn put_number(out: &mut Vec<u8>, number: u64) {
+    let mut short = Short::new();
+    short.number(number);
+    out.extend_from_slice(short.bytes());
 }
 
 /// What has to be added to `base` to get `number`, small in either direction.

@@ -28,7 +28,7 @@ pub const BODY_BYTES_MAX: usize = 256 * 1024;
 /// Primes at once.
 pub const PRIMES_MAX: usize = 2;
 /// Time between two looks at what a recording has: its buffers hold what happens meanwhile.
-pub const TAKE_INTERVAL: Duration = Duration::from_millis(20);
+pub const TAKE_INTERVAL: Duration = Duration::from_millis(50);
 /// How long [`Server::stop`] waits for requests under way.
 pub const STOP_LIMIT: Duration = Duration::from_secs(2);
 
