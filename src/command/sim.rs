@@ -36,8 +36,8 @@ pub(crate) struct Arguments {
     #[arg(long = "name", value_name = "NAME")]
     names: Vec<String>,
 
-    /// What the trace is written in; without it, what its name or its first bytes look like
-    #[arg(short, long, long_help = formats())]
+    /// What the trace is written in, if its name and first bytes do not tell; --help lists formats
+    #[arg(short, long, value_name = "NAME", long_help = formats())]
     format: Option<Format>,
 
     /// Columns of a csv trace, such as key=lbn,size=4,header=no
@@ -56,10 +56,10 @@ pub(crate) struct Arguments {
     /// With commas between: 1000 (blocks), 5% (of the distinct blocks), 512MiB (bytes, which need a trace
     /// with sizes, or --block), 1000..64000:7 (so many sizes, each by the same factor larger than the one
     /// before).
-    #[arg(short, long, default_value = "1%,2%,5%,10%,20%,50%")]
+    #[arg(short, long, value_name = "LIST", default_value = "1%,2%,5%,10%,20%,50%")]
     sizes: Sizes,
 
-    /// Policies, or all
+    /// Policies to compare, or all; --help lists them
     #[arg(short, long, value_delimiter = ',', default_value = "lru,arc,arcwell,opt")]
     #[arg(value_name = "NAMES", value_parser = policy_name, long_help = policies())]
     policies: Vec<&'static str>,
@@ -249,7 +249,7 @@ fn policies() -> String {
 }
 
 fn formats() -> String {
-    let head = "What the trace is written in; without it, what its name or its first bytes look like:\n";
+    let head = "What the trace is written in, if its name and first bytes do not tell:\n";
     let line = |text: String, format: Format| text + &format!("\n{format}: {}", format.about());
     Format::ALL.into_iter().fold(head.to_owned(), line)
 }

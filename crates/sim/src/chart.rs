@@ -218,12 +218,13 @@ impl<'a> Panel<'a> {
         let wanted: Vec<f64> = ends.iter().map(|(_, percent)| self.height(*percent)).collect();
         let places = axis::apart(&wanted, LABEL_GAP, TOP, self.bottom);
         for (((policy, percent), wanted), place) in ends.into_iter().zip(wanted).zip(places) {
-            let Look { colour, .. } = &looks[policy];
+            let Look { colour, is_again, .. } = &looks[policy];
+            let again = if *is_again { " again" } else { "" };
             let (from, to) = (RIGHT - 3.0, LABEL_LEFT - 5.0);
             let bend = f64::midpoint(from, to);
             writeln!(
                 out,
-                "<path class=\"lead p{colour}\" d=\"M{from} {wanted:.1}C{bend} {wanted:.1} {bend} {place:.1} \
+                "<path class=\"lead p{colour}{again}\" d=\"M{from} {wanted:.1}C{bend} {wanted:.1} {bend} {place:.1} \
                  {to} {place:.1}\"/>"
             )?;
             let name = escaped(&self.curves.policies[policy]);
