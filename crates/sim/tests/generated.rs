@@ -6,10 +6,12 @@
 use std::collections::{HashSet, VecDeque};
 
 use arcwell_arc::{Admit, Anon, Asked, Cache, Config, Keep, ListKind, Overhead, Pin};
+use arcwell_base::record::{Encoder, Event, Header};
+use arcwell_base::table::Tunables;
 use arcwell_base::{BlockKey, Kind, ObjectId};
 use arcwell_sim::policy::{self, Setup};
 use arcwell_sim::replay::replay;
-use arcwell_sim::trace::{Request, Trace, Unit};
+use arcwell_sim::trace::{Options, Request, Trace, Unit};
 
 const MIB: u64 = 1 << 20;
 
@@ -264,4 +266,117 @@ fn as_many_bytes_are_hit_as_by_an_exact_arc_over_bytes() {
         fifo_is_worse |= byte_hits("fifo", ListKind::Single, &trace) < exact - 1.0;
     }
     assert!(fifo_is_worse, "the loads tell policies apart");
+}
+
+/// A daemon of `size_max` bytes: its cache, and a recording of what it asks of it.
+struct Daemon {
+    cache: Cache,
+    encoder: Encoder,
+    bytes: Vec<u8>,
+    now: u64,
+}
+
+impl Daemon {
+    fn new(lists: ListKind, size_max: u64, charged: u64) -> Self {
+        let mut bytes = Vec::new();
+        let header = Header { record_size: 128 << 10, began: 0, has_names: false };
+        let encoder = Encoder::new(&header, &mut bytes);
+        let cache = Cache::new(Config { lists, sublists: Some(4), ..Config::new(size_max) });
+        cache.charge(charged);
+        let mut daemon = Daemon { cache, encoder, bytes, now: 0 };
+        for setting in daemon.cache.tunables().settings() {
+            daemon.note(Event::Setting { name: setting.row.name.to_owned(), value: setting.value });
+        }
+        daemon.note(Event::Charge { bytes: charged });
+        daemon
+    }
+
+    fn note(&mut self, event: Event) {
+        self.now += 1;
+        self.encoder.encode(self.now, &event, &mut self.bytes);
+    }
+
+    fn look(&mut self, request: Request, asked: Asked) -> bool {
+        let (key, kind) = (BlockKey::new(ObjectId(1), request.key), request.kind);
+        let hit = self.cache.lookup(key, kind, asked).map(|_| request.size);
+        self.note(Event::Lookup { key, kind, is_guess: asked == Asked::Prefetch, hit });
+        hit.is_some()
+    }
+
+    fn admit(&mut self, request: Request, asked: Asked, keep: Keep) {
+        let (key, kind) = (BlockKey::new(ObjectId(1), request.key), request.kind);
+        let is_guess = asked == Asked::Prefetch;
+        let len = request.size;
+        self.note(Event::Admit { key, kind, len, is_guess, stays: keep == Keep::Cached });
+        self.cache.admit_phantom(key, kind, len as usize, Admit { asked, keep }).unwrap().publish();
+    }
+
+    /// Reads with read-ahead, writes and removals.
+    fn work(&mut self) {
+        let mut dice = Dice(5);
+        for n in 0..60_000 {
+            let names = read(dice.zipf(20_000), Kind::Metadata);
+            let records = data(if n % 10_000 < 3000 { 100_000 + n } else { dice.zipf(4000) });
+            for request in [names, records] {
+                if !self.look(request, Asked::Demand) {
+                    self.admit(request, Asked::Demand, Keep::Cached);
+                }
+            }
+            let next = data(records.key + 1);
+            match dice.below(20) {
+                0 => self.admit(records, Asked::Demand, Keep::Cached),
+                1 => {
+                    let key = BlockKey::new(ObjectId(1), records.key);
+                    self.note(Event::Remove { key });
+                    self.cache.remove(key);
+                }
+                2..8 if !self.look(next, Asked::Prefetch) => {
+                    let keep = if n % 3 == 0 { Keep::Uncached } else { Keep::Cached };
+                    self.admit(next, Asked::Prefetch, keep);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Points of hit ratio between what this recording's replay hits and what the daemon hit.
+    fn difference(&self) -> f64 {
+        let trace = Trace::read("x.arcwell", &self.bytes[..], &Options::default()).unwrap();
+        let mut policy = policy::as_recorded(&trace).unwrap();
+        let tally = replay(&mut *policy, &trace, Unit::Bytes, |_| ());
+        policy.validate().unwrap();
+        let hits = trace.recorded().unwrap().hits;
+        100.0 * (tally.hits as f64 - hits as f64) / tally.requests as f64
+    }
+}
+
+/// A recording is a stranger's: what it tells cannot be more than is allowed, or than can be added up.
+#[test]
+fn a_recording_may_tell_of_anything() {
+    let mut daemon = Daemon::new(ListKind::Single, 96 * MIB, 0);
+    daemon.bytes.clear();
+    daemon.encoder = Encoder::new(&Header { record_size: 0, began: 0, has_names: false }, &mut daemon.bytes);
+    for setting in daemon.cache.tunables().settings() {
+        daemon.note(Event::Setting { name: setting.row.name.to_owned(), value: u64::MAX });
+    }
+    daemon.note(Event::Charge { bytes: u64::MAX });
+    daemon.work();
+    daemon.difference();
+}
+
+#[test]
+fn a_recording_replays_to_the_daemons_own_hits() {
+    for lists in [ListKind::Single, ListKind::Multilist] {
+        let mut daemon = Daemon::new(lists, 96 * MIB, 8 * MIB);
+        daemon.work();
+        let difference = daemon.difference();
+        assert!(difference.abs() < 0.5, "{lists:?}: {difference:+.3} points");
+        // The control: a recording that tells of a little less memory.
+        daemon = Daemon::new(lists, 96 * MIB, 8 * MIB);
+        let charged = 16 * MIB;
+        daemon.note(Event::Charge { bytes: charged });
+        daemon.work();
+        let difference = daemon.difference();
+        assert!(difference.abs() > 0.5, "{lists:?}: {difference:+.3} points");
+    }
 }

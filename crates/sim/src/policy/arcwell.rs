@@ -15,6 +15,9 @@ use crate::trace::{Access, Act, Recorded, Trace, Unit};
 /// How a reader's block comes in.
 const DEMAND: Admit = Admit { asked: Asked::Demand, keep: Keep::Cached };
 
+/// Bytes of a recorded cache at most: a recording may say anything, and sums must not overflow.
+const MOST: u64 = 1 << 60;
+
 /// The cache, and what it does not tell of blocks without bytes.
 pub(super) struct Arcwell {
     cache: Cache,
@@ -37,15 +40,16 @@ impl Arcwell {
     /// that was ever charged to it. A setting that this version does not know is left at its default.
     pub(super) fn recorded(recorded: &Recorded, trace: &Trace) -> Self {
         let settings = ArcSettings(recorded);
-        let config = Config::new(settings.get("arc.size_max"));
+        let size_max = settings.get("arc.size_max").min(MOST);
+        let config = Config::new(size_max);
         let lists = if settings.get("arc.lists") == 0 { ListKind::Single } else { ListKind::Multilist };
         let sublists = usize::try_from(settings.get("arc.sublists")).ok().filter(|&count| count > 0);
         let cache = Cache::new(Config { lists, sublists, overhead: Overhead::Counted, ..config });
         for row in cache.tunables().rows() {
             cache.tunables().store(row.name, settings.get(row.name));
         }
-        cache.adjust();
-        cache.charge(recorded.charged);
+        cache.set_size_max(size_max);
+        cache.charge(recorded.charged.min(size_max));
         Arcwell { cache, sizes: sizes(Unit::Bytes, trace) }
     }
 
