@@ -4,9 +4,10 @@ use clap::Subcommand;
 
 use crate::Failure;
 
+mod convert;
 mod record;
 
-/// Record what is asked of the cache
+/// Record what is asked of the cache, or convert such traces
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -16,12 +17,14 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum What {
     Record(record::Arguments),
+    Convert(convert::Arguments),
 }
 
 impl Arguments {
     pub(crate) fn run(self) -> Result<(), Failure> {
         match self.what {
             What::Record(arguments) => arguments.run(),
+            What::Convert(arguments) => arguments.run(),
         }
     }
 }

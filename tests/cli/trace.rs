@@ -1,11 +1,15 @@
 //! Recordings of a real mount: whole whatever ends them, and equal to what the daemon counted.
 
 use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
 use arcwell::key::{Kind, ObjectId};
 use arcwell::record::{Decoder, Event, Name, Record};
+use arcwell_sim::policy;
+use arcwell_sim::replay::replay;
+use arcwell_sim::trace::{Options, Trace, Unit};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -219,4 +223,107 @@ fn what_cannot_be_recorded_is_refused_in_one_line() {
     running.interrupted().fine();
     assert!(bed.run(&["trace", "record", "-o", "x", "--for", "1ms"]).fine().starts_with("recorded "));
     bed.run(&["umount", "mnt"]).fine();
+}
+
+#[test]
+fn a_recording_replayed_hits_what_the_daemon_hit() {
+    if !can_mount() {
+        return;
+    }
+    let bed = Bed::new();
+    // Twenty files of 4 MiB in 32 MiB: half of the reads fall on four of them, and two at a time are read.
+    for number in 0..20 {
+        fs::write(bed.origin().join(format!("f{number}")), vec![number; 4 << 20]).unwrap();
+    }
+    let set = ["--coherence", "exclusive", "--recordsize", "64K"];
+    bed.run(&[&["mount", "origin", "mnt", "--state", "state", "--arc-max", "32M"][..], &set].concat()).fine();
+    let running = start(&bed, &[]);
+    let mnt = bed.mountpoint();
+    std::thread::scope(|scope| {
+        for seed in 0..2u64 {
+            let mnt = &mnt;
+            scope.spawn(move || {
+                let mut random = seed;
+                let mut below = |limit: u64| {
+                    random = random
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1_442_695_040_888_963_407);
+                    (random >> 33) % limit
+                };
+                for _ in 0..4000 {
+                    let file = if below(2) == 0 { below(4) } else { below(20) };
+                    let file =
+                        File::options().read(true).write(true).open(mnt.join(format!("f{file}"))).unwrap();
+                    let offset = below(64) * (64 << 10);
+                    match below(40) {
+                        0 => drop(fs::read_dir(mnt).unwrap().count()),
+                        1 => file.write_all_at(&[1; 5000], offset).unwrap(),
+                        _ => file.read_exact_at(&mut [0; 8192], offset).unwrap(),
+                    }
+                }
+            });
+        }
+    });
+    let line = running.interrupted().fine();
+    assert!(line.contains(" 0 events lost"), "{line}");
+    bed.run(&["umount", "mnt"]).fine();
+    let file = File::open(bed.path("recording")).unwrap();
+    let trace = Trace::read("recording", file, &Options::default()).unwrap();
+    let recorded = trace.recorded().unwrap();
+    let mut cache = policy::as_recorded(&trace).unwrap();
+    let replayed = replay(&mut *cache, &trace, Unit::Bytes, |_| ());
+    let hits = recorded.hits;
+    eprintln!("{} requests, {hits} hits, replayed {}", replayed.requests, replayed.hits);
+    assert!(hits > replayed.requests / 4 && hits < replayed.requests * 9 / 10, "no test");
+    assert!(hits.abs_diff(replayed.hits) * 200 <= replayed.requests, "{hits} became {}", replayed.hits);
+}
+
+#[test]
+fn a_recording_is_converted_and_the_input_is_never_lost() {
+    if !can_mount() {
+        return;
+    }
+    let bed = Bed::new();
+    bed.mount(&["--coherence", "exclusive"]).fine();
+    let running = start(&bed, &[]);
+    work(&bed.mountpoint());
+    running.interrupted().fine();
+    bed.run(&["umount", "mnt"]).fine();
+    let [requests, others] = {
+        let trace =
+            Trace::read("x", File::open(bed.path("recording")).unwrap(), &Options::default()).unwrap();
+        [trace.requests(), trace.len() as u64 - trace.requests()]
+    };
+    let said = bed.run(&["trace", "convert", "recording", "out.csv.zst"]).fine();
+    let left_out = format!("; {others} entries are not requests and were left out");
+    assert_eq!(said, format!("wrote {requests} entries as csv{left_out}\n"));
+    let again =
+        bed.run(&["trace", "convert", "out.csv.zst", "keys", "--to", "be-i64", "--limit", "5"]).fine();
+    assert_eq!(again, "wrote 5 entries as be-i64\n");
+    assert_eq!(fs::read(bed.path("keys")).unwrap().len(), 40);
+    let refused = |words: &[&str]| bed.run(&[&["trace", "convert"], words].concat()).refused();
+    let names = "lbn, u32, be-i64, csv, oracleGeneral, arcwell";
+    assert_eq!(
+        refused(&["recording", "keys"]),
+        format!(
+            "convert to keys: its name does not say which format to write; say with --to, one of {names}"
+        )
+    );
+    assert_eq!(refused(&["recording", "x", "--to", "lis"]), format!("--to: 'lis' is not one of {names}"));
+    assert_eq!(refused(&["none", "x.csv"]), "read none: No such file or directory");
+    assert_eq!(refused(&["recording", "no/x.csv"]), "convert to no/x.csv: No such file or directory");
+    // Keys of eight bytes do not fit: what lay there stays, and nothing lies beside it.
+    fs::write(bed.path("kept.u32"), "kept").unwrap();
+    let before = fs::read_dir(bed.path("")).unwrap().count();
+    assert!(refused(&["recording", "kept.u32"]).contains("does not fit u32"));
+    assert_eq!(fs::read_to_string(bed.path("kept.u32")).unwrap(), "kept");
+    assert_eq!(fs::read_dir(bed.path("")).unwrap().count(), before);
+    // Onto itself: read to the end before it is replaced.
+    assert!(
+        bed.run(&["trace", "convert", "recording", "recording", "--to", "arcwell"])
+            .fine()
+            .starts_with("wrote ")
+    );
+    let trace = Trace::read("x", File::open(bed.path("recording")).unwrap(), &Options::default()).unwrap();
+    assert_eq!(trace.requests(), requests);
 }
