@@ -14,8 +14,8 @@ use arcwell::fuse::{MountOptions, Mounted, Unmounted};
 use arcwell::origin::Origin;
 use arcwell::table::BadSetting;
 use arcwell::{
-    ArcTunables, CacheConfig, Counted, Dataset, DirOptions, DirOrigin, Error, ListKind, OriginStats, Pool,
-    PoolConfig, Profile, Properties, Result, Simulated, StateDir, SystemClock,
+    ArcTunables, CacheConfig, CachePolicy, Counted, Dataset, DirOptions, DirOrigin, Error, ListKind,
+    OriginStats, Pool, PoolConfig, Profile, Properties, Result, Simulated, StateDir, SystemClock,
 };
 use arcwell_front::control::{ControlPlane, Server, socket};
 
@@ -176,6 +176,8 @@ fn cache_config(plan: &Plan) -> Result<CacheConfig> {
         let value =
             row.ok_or_else(|| BadSetting::unknown(name)).and_then(|row| row.parse(value)).map_err(bad)?;
         match name.as_str() {
+            "arc.policy" if value == 0 => config.policy = CachePolicy::Arc,
+            "arc.policy" => config.policy = CachePolicy::Adaptive,
             "arc.lists" if value == 0 => config.lists = ListKind::Single,
             "arc.lists" => config.lists = ListKind::Multilist,
             _ => config.sublists = usize::try_from(value).ok().filter(|sublists| *sublists > 0),
@@ -186,7 +188,7 @@ fn cache_config(plan: &Plan) -> Result<CacheConfig> {
 
 /// Whether a tunable is read when the cache is made.
 fn is_of_config(name: &str) -> bool {
-    matches!(name, "arc.lists" | "arc.sublists")
+    matches!(name, "arc.policy" | "arc.lists" | "arc.sublists")
 }
 
 fn mount(dataset: Arc<Dataset>, plan: &Plan) -> Result<Mounted> {

@@ -50,7 +50,7 @@
 
 pub mod reference;
 
-pub use arcwell_arc::{ArcStats, ArcTunables, Config as CacheConfig, ListKind};
+pub use arcwell_arc::{ArcStats, ArcTunables, Config as CacheConfig, ListKind, Policy as CachePolicy};
 pub use arcwell_backend::{
     Counted, DirOptions, DirOrigin, MachineMemory, MemoryIdentities, OriginStats, Profile, Simulated,
     StateDir, raise_descriptor_limit,

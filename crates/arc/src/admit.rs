@@ -9,8 +9,9 @@ use arcwell_base::{BlockKey, Kind};
 use crate::buffer::Buffer;
 use crate::cache::Cache;
 use crate::header::State;
+use crate::list::{End, Sighting, sublist_of};
 use crate::pin::Pin;
-use crate::policy::Rank;
+use crate::policy::{GhostHit, Past, Tick};
 use crate::shard::{Arrival, Shard};
 
 /// Who asked for a block.
@@ -100,29 +101,51 @@ impl Cache {
             return Err(self.refuse());
         }
         let is_guess = how.asked == Asked::Prefetch;
-        let mut again = None;
-        if how == (Admit { asked: Asked::Demand, keep: Keep::Cached }) {
-            again = shared.partition.learn(hash, shared.room(), shared.tunables.meta_balance());
-        }
-        let goal = match (how.keep, again) {
-            (Keep::Uncached, _) => State::Uncached,
-            (Keep::Cached, Some(_)) => State::Mfu,
-            (Keep::Cached, None) => State::Mru,
+        let (again, goal) = match how.keep {
+            Keep::Uncached => (None, State::Uncached),
+            Keep::Cached if is_guess => (None, State::Mru),
+            Keep::Cached => self.learn(key, hash, bytes),
         };
-        match again.map(|hit| hit.rank) {
-            Some(Rank::Mru) => shared.stats.mru_ghost_hits.add(1),
-            Some(Rank::Mfu) => shared.stats.mfu_ghost_hits.add(1),
-            None => {}
-        }
         if goal == State::Uncached && is_guess {
             self.bound_uncached(bytes);
         }
         // Counted before room is made: threads that admit at once see each other's needs.
         shared.partition.reserve(goal, kind, bytes);
+        shared.advance(bytes);
         let shard = Arc::clone(self.shard(hash));
         let anon = Anon { shard, key, kind, goal, is_guess, len, reserved: bytes, bytes: None };
         self.make_room(again);
         if shared.size() > shared.brink() { Err(self.refuse()) } else { Ok(anon) }
+    }
+
+    /// A request that was a miss: lets the rules compete for it, and learns from its ghost. Returns the
+    /// ghost, and where the block is to go.
+    fn learn(&self, key: BlockKey, hash: u64, bytes: u64) -> (Option<GhostHit>, State) {
+        let (shared, stats) = (&self.shared, self.stats());
+        if shared.partition.is_on_trial(hash) {
+            // What is written over was there.
+            self.observe(hash, bytes, self.contains(key));
+        }
+        let learned = shared.partition.learn(hash, shared.room(), shared.tunables.meta_balance());
+        let Some((hit, shares, sizes)) = learned else { return (None, State::Mru) };
+        match hit.past {
+            Past::Mru => stats.mru_ghost_hits.add(1),
+            Past::Mfu => stats.mfu_ghost_hits.add(1),
+            Past::Distant => stats.distant_ghost_hits.add(1),
+        }
+        let oldest = || self.oldest_mfu(hit.kind, hash);
+        let goal = if shares.readmits(hit, &sizes, oldest) { State::Mfu } else { State::Mru };
+        (Some(hit), goal)
+    }
+
+    /// When the block at the tail of mfu was last asked for: of that sublist which `hash` would go to.
+    fn oldest_mfu(&self, kind: Kind, hash: u64) -> Option<Tick> {
+        let list = self.shared.partition.list(State::Mfu, kind);
+        let mut seen = Sighting::new();
+        list.look(sublist_of(hash, list.sublists()), End::Tail, 1, &mut seen);
+        let &listed = seen.first()?;
+        let table = self.shards[listed.place.shard as usize].table.lock();
+        table.sighted(listed, (State::Mfu, kind)).map(|header| header.tick)
     }
 
     #[cold]

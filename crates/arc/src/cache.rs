@@ -8,6 +8,7 @@ use arcwell_base::{BlockKey, Kind};
 
 use crate::admit::Asked;
 use crate::config::Config;
+use crate::duel::Request;
 use crate::header::State;
 use crate::list::{End, Sighting};
 use crate::pin::Pin;
@@ -53,14 +54,27 @@ impl Cache {
         };
         let hash = key.hash();
         let found = self.shard(hash).pin(key, hash, purpose);
-        self.count(kind, asked, found.as_ref().map(|(_, state)| *state));
-        found.map(|(pin, _)| pin)
+        self.count(kind, asked, found.as_ref().map(|found| found.state));
+        let found = found?;
+        if asked == Asked::Demand && found.state != State::Uncached {
+            // The first use of what prefetch read would have been a miss.
+            self.observe(hash, found.bytes, !found.is_first_use);
+        }
+        Some(found.pin)
+    }
+
+    /// Lets the two rules compete for a request.
+    pub(crate) fn observe(&self, hash: u64, bytes: u64, was_hit: bool) {
+        let (partition, request) = (&self.shared.partition, Request { hash, bytes, was_hit });
+        if partition.is_on_trial(hash) && partition.observe(request, self.shared.allowed_shadows()) {
+            self.stats().rule_changes.add(1);
+        }
     }
 
     /// Finds a block and pins it, without counting and without changing its standing.
     pub fn peek(&self, key: BlockKey) -> Option<Pin> {
         let hash = key.hash();
-        self.shard(hash).pin(key, hash, Purpose::Peek).map(|(pin, _)| pin)
+        self.shard(hash).pin(key, hash, Purpose::Peek).map(|found| found.pin)
     }
 
     /// Whether a block is in memory.
@@ -105,7 +119,7 @@ impl Cache {
             shared.wish.fetch_max(ceiling, Ordering::Relaxed);
         }
         shared.wish.fetch_min(ceiling, Ordering::Relaxed);
-        self.make_room(None);
+        self.fit();
     }
 
     /// Reclaim: lowers the target by up to `bytes` below what is in use, never under
@@ -114,8 +128,14 @@ impl Cache {
     pub fn shrink(&self, bytes: u64) -> u64 {
         let before = self.shared.size();
         self.shared.wish.fetch_min(before.saturating_sub(bytes), Ordering::Relaxed);
-        self.make_room(None);
+        self.fit();
         before.saturating_sub(self.shared.size())
+    }
+
+    /// Brings everything under a target that may have become lower.
+    fn fit(&self) {
+        self.shared.partition.bound_shadows(self.shared.allowed_shadows().entries);
+        self.make_room(None);
     }
 
     /// While `held`, the target does not grow by itself.

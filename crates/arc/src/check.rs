@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering;
 use arcwell_base::Kind;
 
 use crate::cache::Cache;
+use crate::ghost::known_bits;
 use crate::header::{Header, State};
 use crate::list::{End, Listed, Sighting};
-use crate::policy::{ONE, Rank};
+use crate::policy::{DISTANT_CAPS, ONE, Rank};
 
 /// An invariant that does not hold: its number, and what was found instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +40,7 @@ struct Census {
     bytes: Sums,
     listed: Sums,
     blocks: u64,
+    /// What ghosts would know of the hashes of the blocks in the tables.
     hashes: HashSet<u64>,
     /// The node of each listed block, by shard and slot.
     nodes: HashMap<(u32, u32), (u32, State, Kind)>,
@@ -55,6 +57,7 @@ impl Cache {
         self.check_lists(&census)?;
         self.check_sums(&census)?;
         self.shared.partition.ghosts.validate(|hash| census.hashes.contains(&hash))?;
+        self.shared.partition.validate_trial()?;
         Ok(self.check_policy()?)
     }
 
@@ -72,7 +75,7 @@ impl Cache {
                 }
                 if is_indexed {
                     indexed += 1;
-                    census.hashes.insert(hash);
+                    census.hashes.insert(known_bits(hash));
                 }
                 self.check_header(header)?;
                 census.add(number, slot, header, self.shared.overhead.of_block(header.len as usize));
@@ -155,8 +158,10 @@ impl Cache {
         let target = shared.target();
         for kind in Kind::ALL {
             let remembered: u64 = Rank::ALL.iter().map(|rank| ghosts[rank.index()][kind.index()]).sum();
-            if remembered > target {
-                return Err(format!("A7: ghosts of {remembered} bytes of {kind:?}, target {target}"));
+            let distant = shared.partition.ghosts.distant()[kind.index()];
+            if remembered > target || distant > DISTANT_CAPS * target {
+                let all = format!("{remembered} bytes and {distant} distant ones");
+                return Err(format!("A7: ghosts of {all} of {kind:?}, target {target}"));
             }
         }
         Ok(())
@@ -178,7 +183,7 @@ impl Census {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::GhostHit;
+    use crate::policy::{GhostHit, Past, Tick};
     use crate::{Admit, Asked, Config, Keep};
     use arcwell_base::{BlockKey, ObjectId};
 
@@ -211,9 +216,12 @@ mod tests {
         assert_eq!(a(complaint(|c| some_header(c, |h| h.kind = Kind::Metadata))), "A2");
         assert_eq!(a(complaint(|c| some_header(c, |h| h.len += 100))), "A4");
         assert_eq!(a(complaint(|c| c.shared.partition.enter(State::Mru, Kind::Data, 1))), "A4");
-        let ghost = GhostHit { rank: Rank::Mru, kind: Kind::Data, bytes: 1 << 20 };
+        let (past, tick) = (Past::Mru, Tick::default());
+        let ghost = GhostHit { past, kind: Kind::Data, bytes: 1 << 20, tick };
+        let distant = GhostHit { past: Past::Distant, ..ghost };
         let haunt = |c: &Cache| some_header(c, |h| c.shared.partition.ghosts.insert(h.key.hash(), ghost));
         assert_eq!(a(complaint(|c| c.shared.partition.ghosts.insert(1, ghost))), "A7");
+        assert_eq!(a(complaint(|c| c.shared.partition.ghosts.insert(1, distant))), "A7");
         assert_eq!(a(complaint(haunt)), "A5");
     }
 }

@@ -18,6 +18,16 @@ pub enum ListKind {
     Multilist,
 }
 
+/// By what is decided which blocks stay (`arc.policy`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Policy {
+    /// The rule of Megiddo and Modha's paper alone.
+    Arc,
+    /// That rule, or one by inter-reference recency where this finds more: in loops and scans that are
+    /// longer than the cache.
+    Adaptive,
+}
+
 /// What a cache is made with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
@@ -25,11 +35,13 @@ pub struct Config {
     pub size_max: u64,
     /// The least that reclaim leaves, bytes.
     pub size_min: u64,
+    /// By what is decided which blocks stay.
+    pub policy: Policy,
     /// The kind of lists.
     pub lists: ListKind,
     /// Sublists a state and kind; `None` chooses by size.
     pub sublists: Option<usize>,
-    /// Bytes of a typical block, for that choice.
+    /// Bytes of a typical block: for that choice, and for how many keys stand for all.
     pub typical_block: u64,
     /// Whether bookkeeping counts within the limit.
     pub overhead: Overhead,
@@ -43,6 +55,7 @@ impl Config {
         Config {
             size_max,
             size_min: size_max / 32,
+            policy: Policy::Adaptive,
             lists: ListKind::Multilist,
             sublists: None,
             typical_block: 32 << 10,

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use arcwell_base::Kind;
 
 use crate::cache::Cache;
+use crate::duel::FILL_BATCH;
 use crate::header::State;
 use crate::list::{End, Sighting};
 use crate::policy::{GhostHit, Rank};
@@ -36,7 +37,12 @@ impl Cache {
             // shall go before blocks do.
             shared.trim_ghosts();
             let Some(need) = self.excess() else { break };
-            let Some((state, kind)) = self.victim(again, &barren) else { break };
+            self.fill_mfu();
+            let Some((state, kind)) = self.victim(again, &barren) else {
+                // What is left is held elsewhere: even the shadows have to go.
+                shared.partition.bound_shadows(0);
+                break;
+            };
             let step = need.min((shared.target() / STEP_DIVISOR).max(1));
             if self.evict_from(state, kind, step) == 0 {
                 barren[state.index()][kind.index()] = true;
@@ -59,6 +65,33 @@ impl Cache {
             let kind = if data >= metadata { Kind::Data } else { Kind::Metadata };
             if excess == 0 || data + metadata == 0 || self.evict_from(State::Uncached, kind, excess) == 0 {
                 break;
+            }
+        }
+    }
+
+    /// Moves some of the oldest blocks of mru to mfu, if the policy wants it filled from there.
+    fn fill_mfu(&self) {
+        let partition = &self.shared.partition;
+        if partition.promotes_hits() {
+            return;
+        }
+        let shares = partition.shares();
+        for kind in Kind::ALL {
+            let list = partition.list(State::Mru, kind);
+            for _ in 0..FILL_BATCH {
+                let mut seen = Sighting::new();
+                if !shares.fills_mfu(kind, &partition.sizes(self.shared.room())) {
+                    break;
+                }
+                list.look(self.shared.victim_sublist(list.sublists()), End::Tail, 1, &mut seen);
+                let promoted = seen.first().is_some_and(|&listed| {
+                    let shard = &self.shards[listed.place.shard as usize];
+                    let table = shard.table.try_lock();
+                    table.is_some_and(|table| shard.promote_sighted(table, listed, kind))
+                });
+                if !promoted {
+                    break;
+                }
             }
         }
     }

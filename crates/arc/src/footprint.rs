@@ -37,7 +37,10 @@ const BLOCK: u64 = size_of::<Header>() as u64 + 2 * size_of::<Node>() as u64 + T
 /// All that is remembered of a ghost.
 const GHOST: u64 = size_of::<Ghost>() as u64 + TABLE;
 
-const _: () = assert!(BLOCK <= 160, "memory per resident block beyond its bytes");
+/// What the trial of the two rules remembers of a block.
+const SHADOW: u64 = size_of::<crate::duel::Entry>() as u64 + TABLE;
+
+const _: () = assert!(BLOCK <= 168, "memory per resident block beyond its bytes");
 
 /// Allocations from this size on come in whole pages.
 const LARGE: u64 = 128 << 10;
@@ -64,6 +67,14 @@ impl Overhead {
         match self {
             Overhead::Ignored => 0,
             Overhead::Counted => BLOCK,
+        }
+    }
+
+    /// The charge for what the trial of the two rules remembers of a block.
+    pub(crate) fn of_shadow(self) -> u64 {
+        match self {
+            Overhead::Ignored => 0,
+            Overhead::Counted => SHADOW,
         }
     }
 

@@ -13,7 +13,9 @@ impl Cache {
         let load = |value: &std::sync::atomic::AtomicU64| value.load(std::sync::atomic::Ordering::Relaxed);
         let blocks = load(&shared.blocks);
         let ghosts = shared.partition.ghosts.len();
-        let bookkeeping = blocks * shared.overhead.of_header() + ghosts * shared.overhead.of_ghost();
+        let shadows = shared.partition.shadows();
+        let remembered = ghosts * shared.overhead.of_ghost() + shadows * shared.overhead.of_shadow();
+        let bookkeeping = blocks * shared.overhead.of_header() + remembered;
         stats.size.set(shared.size());
         stats.c.set(shared.target());
         stats.c_max.set(load(&shared.ceiling));
@@ -22,10 +24,15 @@ impl Cache {
         stats.other_size.set(load(&shared.other));
         stats.blocks.set(blocks);
         stats.ghosts.set(ghosts);
+        stats.shadows.set(shadows);
         let shares = shared.partition.shares();
         stats.meta.set(shares.meta);
         stats.pd.set(shares.recency[Kind::Data.index()]);
         stats.pm.set(shares.recency[Kind::Metadata.index()]);
+        stats.rule.set(shares.rule as u64);
+        let [data, metadata] = shared.partition.ghosts.distant();
+        stats.distant_ghost_data.set(data);
+        stats.distant_ghost_metadata.set(metadata);
         self.refresh_states();
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arcwell_base::{BlockKey, Kind};
 
 use crate::buffer::Buffer;
-use crate::policy::Rank;
+use crate::policy::{Rank, Tick};
 use crate::slab::NONE;
 
 /// Where a resident block stands. A ghost is not resident, so its states are not among these.
@@ -64,6 +64,8 @@ pub(crate) struct Header {
     pub(crate) pins: u32,
     /// Its node on the list of its state and kind, or [`NONE`].
     pub(crate) node: u32,
+    /// When it was last asked for, or came in.
+    pub(crate) tick: Tick,
     pub(crate) state: State,
     pub(crate) kind: Kind,
     /// Read ahead of demand and not asked for yet.
@@ -87,6 +89,7 @@ impl Default for Header {
             len: 0,
             pins: 0,
             node: NONE,
+            tick: Tick::default(),
             state: State::Anon,
             kind: Kind::Data,
             is_guess: false,

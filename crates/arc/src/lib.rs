@@ -15,6 +15,10 @@
 //! while the cache runs; and a state for what may pass through but not stay. Not from ZFS come the
 //! rules by which targets and ghosts move: those are the paper's, since they measured better.
 //!
+//! In loops longer than the cache the paper's rule finds nothing. Therefore a second rule stands beside
+//! it, and a *duel* on a sample of the keys decides which of the two the cache goes by
+//! (`arc.policy=adaptive`, the default; `arc` is the paper alone).
+//!
 //! A block read ahead of demand is a *guess*. It enters mru without teaching the cache anything, its
 //! first use counts as the block's first use, and if it is evicted unused nobody remembers it.
 //!
@@ -22,19 +26,22 @@
 //!
 //! [`Cache`] is the door; [`Anon`] a block being filled, [`Pin`] a block in use. Behind it, `policy`
 //! is arithmetic that touches nothing, `partition` holds the lists, ghosts and shares that the
-//! policy speaks of, `shard` the table of headers, `evict` the way out and `check` the recount.
+//! policy speaks of, `duel` the trial of the two rules, `shard` the table of headers, `evict` the way
+//! out and `check` the recount.
 //!
 //! # Who locks what
 //!
 //! A shard's lock guards its headers; a sublist's its chain; a part's its ghosts. They are taken in
 //! this order: shard, then sublist *or* ghosts; the shares' lock stands outside of it, and under it
-//! only ghosts are locked. Nobody holds two locks of a sort. Eviction goes against the order (a list
-//! leads it to a header) and therefore holds nothing while it does: it notes what stands at a tail,
-//! gives the sublist back, *tries* the shard, and believes only what the header then says.
+//! only ghosts are locked. The duel's lock stands alone, and when the rule changes the shares' is taken
+//! under it. Nobody holds two locks of a sort. Eviction goes against the order (a list leads it to a
+//! header) and therefore holds nothing while it does: it notes what stands at a tail, gives the sublist
+//! back, *tries* the shard, and believes only what the header then says.
 //!
-//! A hit takes its shard's lock twice, to pin and to release, and the sublist's at the first pin and
-//! the last release. It allocates nothing, but for a chunk of list nodes now and then while mfu is longer
-//! than it ever was.
+//! A hit of a sampled key takes the duel's lock; in a large cache that is one key in hundreds. Any hit
+//! takes its shard's lock twice, to pin and to release, and the sublist's at the first pin and the last
+//! release. It allocates nothing, but for a chunk of list nodes now and then while mfu is longer than it
+//! ever was.
 //!
 //! # Invariants
 //!
@@ -50,7 +57,7 @@
 //! - **A6** Only what stands in mru or uncached can be a guess, and what is uncached and no guess is
 //!   pinned.
 //! - **A7** Targets lie within their bounds, and the ghosts of a kind stand for no more bytes than
-//!   the target of the whole.
+//!   the target of the whole, the distant ones for no more than twice that.
 //! - **A8** The charge of a block fits into 32 bits.
 //!
 //! The size may exceed the target only by what is pinned or being filled, and admission refuses to
@@ -61,6 +68,7 @@ mod buffer;
 mod cache;
 mod check;
 mod config;
+mod duel;
 mod evict;
 mod footprint;
 mod gauge;
@@ -79,7 +87,7 @@ mod tunable;
 pub use admit::{Admit, Anon, Asked, Full, Keep};
 pub use cache::Cache;
 pub use check::Violation;
-pub use config::{Config, ListKind};
+pub use config::{Config, ListKind, Policy};
 pub use footprint::Overhead;
 pub use header::State;
 pub use list::End;

@@ -1,12 +1,13 @@
 //! A partition: lists, ghosts and shares that belong together. The cache has one; a dataset with a
 //! quota of its own will have another over the same table.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arcwell_base::Kind;
 use parking_lot::Mutex;
 
-use crate::config::ListKind;
+use crate::config::{ListKind, Policy};
+use crate::duel::{Allowed, Duel, Request, SAMPLE_ALL, is_sampled};
 use crate::ghost::Ghosts;
 use crate::header::State;
 use crate::list::{List, Multilist, Single};
@@ -15,12 +16,29 @@ use crate::policy::{ByRank, GhostHit, Rank, Shares, Sizes};
 /// Bytes by kind.
 type ByKind = [AtomicU64; 2];
 
+/// The duel that chooses the rule, and what can be known of it without its lock.
+#[derive(Debug)]
+struct Trial {
+    duel: Mutex<Duel>,
+    sample: AtomicU64,
+    len: AtomicUsize,
+}
+
+impl Default for Trial {
+    fn default() -> Self {
+        Trial { duel: Mutex::default(), sample: AtomicU64::new(SAMPLE_ALL), len: AtomicUsize::new(0) }
+    }
+}
+
 /// The lists of the states that have some, the ghosts, and what was learned.
 #[derive(Debug)]
 pub(crate) struct Partition {
     lists: [[Box<dyn List>; 2]; State::LISTED.len()],
     pub(crate) ghosts: Ghosts,
     shares: Mutex<Shares>,
+    trial: Option<Trial>,
+    /// Whether a hit in mru moves a block to mfu: what a hit must know of the rule.
+    promotes_hits: AtomicBool,
     /// What each state holds, pinned blocks included.
     resident: [ByKind; State::ALL.len()],
     /// The part of anon that is being filled, by the state that it is meant for.
@@ -29,7 +47,7 @@ pub(crate) struct Partition {
 
 impl Partition {
     /// An empty partition.
-    pub(crate) fn new(kind: ListKind, sublists: usize) -> Self {
+    pub(crate) fn new(kind: ListKind, sublists: usize, policy: Policy) -> Self {
         let list = || -> Box<dyn List> {
             match kind {
                 ListKind::Single => Box::new(Single::default()),
@@ -44,6 +62,8 @@ impl Partition {
             lists: State::LISTED.map(|_| Kind::ALL.map(|_| list())),
             ghosts: Ghosts::new(ghost_parts),
             shares: Mutex::default(),
+            trial: (policy == Policy::Adaptive).then(Trial::default),
+            promotes_hits: AtomicBool::new(true),
             resident: Default::default(),
             filling: Default::default(),
         }
@@ -63,13 +83,64 @@ impl Partition {
         *self.shares.lock()
     }
 
-    /// Forgets a ghost because its block was asked for again, and learns from it.
-    pub(crate) fn learn(&self, hash: u64, room: u64, balance: u64) -> Option<GhostHit> {
+    /// Forgets a ghost because its block was asked for again, and learns from it. Returns what the
+    /// policy is to judge it by.
+    pub(crate) fn learn(&self, hash: u64, room: u64, balance: u64) -> Option<(GhostHit, Shares, Sizes)> {
         let mut shares = self.shares.lock();
         let sizes = self.sizes(room);
         let hit = self.ghosts.remove(hash)?;
         shares.learn(hit, &sizes, balance);
-        Some(hit)
+        Some((hit, *shares, sizes))
+    }
+
+    /// Whether requests for a block with this hash are to be told to [`Partition::observe`].
+    pub(crate) fn is_on_trial(&self, hash: u64) -> bool {
+        self.trial.as_ref().is_some_and(|trial| is_sampled(hash, trial.sample.load(Ordering::Relaxed)))
+    }
+
+    /// Takes note of a request, and goes by the other rule if that turns out to be better. `true` when
+    /// the rule has changed.
+    pub(crate) fn observe(&self, request: Request, allowed: Allowed) -> bool {
+        let Some(trial) = &self.trial else { return false };
+        let mut duel = trial.duel.lock();
+        let changed = duel.observe(request, allowed);
+        trial.sample.store(duel.sample(), Ordering::Relaxed);
+        if !request.was_hit {
+            // Room can be made for what is charged now, as the block is yet to come in.
+            trial.len.store(duel.len(), Ordering::Relaxed);
+        }
+        if let Some(rule) = changed {
+            // Under the duel's lock: two changes at once must not end up in the wrong order.
+            let mut shares = self.shares.lock();
+            shares.rule = rule;
+            self.promotes_hits.store(shares.promotes_hits(), Ordering::Relaxed);
+        }
+        changed.is_some()
+    }
+
+    /// Makes the shadows so small that together they remember at most so many blocks.
+    pub(crate) fn bound_shadows(&self, entries: usize) {
+        if let Some(trial) = &self.trial {
+            let mut duel = trial.duel.lock();
+            duel.resample(entries);
+            trial.sample.store(duel.sample(), Ordering::Relaxed);
+            trial.len.store(duel.len(), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a hit in mru moves the block to mfu.
+    pub(crate) fn promotes_hits(&self) -> bool {
+        self.promotes_hits.load(Ordering::Relaxed)
+    }
+
+    /// Entries of the trial's shadows.
+    pub(crate) fn shadows(&self) -> u64 {
+        self.trial.as_ref().map_or(0, |trial| trial.len.load(Ordering::Relaxed) as u64)
+    }
+
+    /// Recounts the trial's shadows.
+    pub(crate) fn validate_trial(&self) -> Result<(), String> {
+        self.trial.as_ref().map_or(Ok(()), |trial| trial.duel.lock().validate())
     }
 
     /// What the policy judges by.
@@ -86,6 +157,7 @@ impl Partition {
             arriving: Kind::ALL.map(|kind| of(&self.filling, State::Mru, kind)),
             held: Kind::ALL.map(|kind| State::ALL.iter().map(|&s| of(&self.resident, s, kind)).sum()),
             ghosts: self.ghosts.bytes(),
+            distant: self.ghosts.distant(),
             evictable: by_rank(&|state, kind| self.list(state, kind).bytes()),
         }
     }

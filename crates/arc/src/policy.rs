@@ -8,6 +8,16 @@
 //! because the room changes while the cache runs and the proportions should survive that.
 //!
 //! For data alone and blocks of one byte this *is* the paper; `tests/textbook.rs` holds it to that.
+//!
+//! # The second rule
+//!
+//! The paper gets nothing from a loop longer than the cache: each block is evicted just before it is
+//! asked for again, and its ghost is forgotten just before that. [`Rule::Irr`] keeps a part of such a
+//! loop instead. mru is a small filter, hits in it prove nothing, and mfu admits a block only if the
+//! time since its last use, its inter-reference recency, is shorter than that of the block which mfu
+//! used least recently: the criterion of S. Jiang and X. Zhang, "LIRS", SIGMETRICS 2002, told from one
+//! time stamp. While mfu has room it is filled from the tail of mru, so that a loop is caught in its
+//! first round. Which of the two rules holds is decided elsewhere ([`crate::duel`]).
 
 use arcwell_base::Kind;
 
@@ -24,6 +34,53 @@ const META_EDGE: u64 = ONE / 16;
 /// Shares are sums of rounded steps: two sizes count as equal when they differ by less than this
 /// many units in the last place of a share.
 const ROUNDING: u64 = 1 << 12;
+
+/// The share of mru under [`Rule::Irr`]. Between 1 % and 10 % it hardly matters.
+const FILTER: u64 = ONE / 50;
+
+/// Under [`Rule::Irr`], what distant ghosts may stand for, in caps. A loop is seen for one if it
+/// comes back while it is remembered.
+pub(crate) const DISTANT_CAPS: u64 = 2;
+
+/// By what the policy goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Rule {
+    /// The paper: mru and mfu share the room as ghost hits ask for it.
+    #[default]
+    Arc,
+    /// Inter-reference recency: mfu holds what comes back soonest, mru is a filter before it.
+    Irr,
+}
+
+/// What a ghost remembers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Past {
+    /// It was evicted from mru.
+    Mru,
+    /// It was evicted from mfu.
+    Mfu,
+    /// It was evicted from mru, longer ago than the paper looks back.
+    Distant,
+}
+
+impl Past {
+    /// All, in the order of [`Past::index`].
+    pub(crate) const ALL: [Past; 3] = [Past::Mru, Past::Mfu, Past::Distant];
+
+    /// For tables with one row each.
+    pub(crate) const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl From<Rank> for Past {
+    fn from(rank: Rank) -> Past {
+        match rank {
+            Rank::Mru => Past::Mru,
+            Rank::Mfu => Past::Mfu,
+        }
+    }
+}
 
 /// Seen once, or more than once: the two halves of the ARC, and of its ghosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,8 +115,10 @@ pub(crate) struct Sizes {
     pub(crate) arriving: [u64; 2],
     /// Bytes of each kind in whatever state.
     pub(crate) held: [u64; 2],
-    /// Bytes that ghosts stand for.
+    /// Bytes that ghosts stand for, of those that are not distant.
     pub(crate) ghosts: ByRank,
+    /// Bytes that distant ghosts stand for, by kind.
+    pub(crate) distant: [u64; 2],
     /// Bytes that can be evicted.
     pub(crate) evictable: ByRank,
 }
@@ -68,25 +127,41 @@ pub(crate) struct Sizes {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct GhostHit {
     /// Where it was evicted from.
-    pub(crate) rank: Rank,
+    pub(crate) past: Past,
     /// Its kind then.
     pub(crate) kind: Kind,
     /// Its bytes then.
     pub(crate) bytes: u64,
+    /// When it was last used.
+    pub(crate) tick: Tick,
 }
 
-/// The three shares that the cache learns.
+/// A moment, counted by what has come into the cache since it was opened. It wraps around; moments
+/// are compared by [`Tick::is_after`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Tick(pub(crate) u32);
+
+impl Tick {
+    /// Whether this moment came later than `other`.
+    pub(crate) fn is_after(self, other: Tick) -> bool {
+        self.0.wrapping_sub(other.0).cast_signed() > 0
+    }
+}
+
+/// The three shares that the cache learns, and the rule that it goes by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shares {
     /// Metadata's share of the room.
     pub(crate) meta: u64,
-    /// mru's share of each kind's cap.
+    /// mru's share of each kind's cap, under the paper's rule.
     pub(crate) recency: [u64; 2],
+    /// The rule.
+    pub(crate) rule: Rule,
 }
 
 impl Default for Shares {
     fn default() -> Self {
-        Shares { meta: META_START, recency: [0, 0] }
+        Shares { meta: META_START, recency: [0, 0], rule: Rule::Arc }
     }
 }
 
@@ -104,20 +179,9 @@ impl Shares {
     /// lists is that at the moment of the hit. `balance` is in per cent: how many times more a byte
     /// of metadata that had to be read again weighs than one of data.
     pub(crate) fn learn(&mut self, hit: GhostHit, sizes: &Sizes, balance: u64) {
-        let ghosts = |rank: Rank| sizes.ghosts[rank.index()][hit.kind.index()].max(hit.bytes);
-        let (own, other) = match hit.rank {
-            Rank::Mru => (ghosts(Rank::Mru), ghosts(Rank::Mfu)),
-            Rank::Mfu => (ghosts(Rank::Mfu), ghosts(Rank::Mru)),
-        };
-        // The share is one of the cap, so the step is too: then it moves the target by the ghost's
-        // bytes, times the ratio when the other list is the longer.
-        let weighed = u128::from(hit.bytes) * u128::from(own.max(other));
-        let step = ratio(weighed, u128::from(self.cap(hit.kind, sizes)) * u128::from(own));
-        let share = &mut self.recency[hit.kind.index()];
-        *share = match hit.rank {
-            Rank::Mru => (*share + step).min(ONE),
-            Rank::Mfu => share.saturating_sub(step),
-        };
+        if self.rule == Rule::Arc {
+            self.learn_recency(hit, sizes);
+        }
         self.meta = match hit.kind {
             Kind::Metadata => self.meta + ratio(hit.bytes.into(), sizes.room.into()),
             Kind::Data => {
@@ -126,6 +190,60 @@ impl Shares {
             }
         }
         .clamp(META_EDGE, ONE - META_EDGE);
+    }
+
+    /// Moves mru's share of the ghost's kind, as the paper does.
+    fn learn_recency(&mut self, hit: GhostHit, sizes: &Sizes) {
+        let ghosts = |rank: Rank| sizes.ghosts[rank.index()][hit.kind.index()].max(hit.bytes);
+        let (own, other) = match hit.past {
+            Past::Mru => (ghosts(Rank::Mru), ghosts(Rank::Mfu)),
+            Past::Mfu => (ghosts(Rank::Mfu), ghosts(Rank::Mru)),
+            Past::Distant => return,
+        };
+        // The share is one of the cap, so the step is too: then it moves the target by the ghost's
+        // bytes, times the ratio when the other list is the longer.
+        let weighed = u128::from(hit.bytes) * u128::from(own.max(other));
+        let step = ratio(weighed, u128::from(self.cap(hit.kind, sizes)) * u128::from(own));
+        let share = &mut self.recency[hit.kind.index()];
+        *share = match hit.past {
+            Past::Mfu => share.saturating_sub(step),
+            Past::Mru | Past::Distant => (*share + step).min(ONE),
+        };
+    }
+
+    /// Whether a hit in mru proves that a block belongs to mfu.
+    pub(crate) fn promotes_hits(&self) -> bool {
+        self.rule == Rule::Arc
+    }
+
+    /// Whether a block whose ghost was found goes to mfu. `oldest` tells when the block at mfu's tail was
+    /// last used, and `None` if there is none.
+    pub(crate) fn readmits(
+        &self,
+        hit: GhostHit,
+        sizes: &Sizes,
+        oldest: impl FnOnce() -> Option<Tick>,
+    ) -> bool {
+        match self.rule {
+            Rule::Arc => hit.past != Past::Distant,
+            Rule::Irr => {
+                let is_closer = || oldest().is_none_or(|oldest| hit.tick.is_after(oldest));
+                self.has_mfu_room(hit.kind, sizes) || is_closer()
+            }
+        }
+    }
+
+    /// Whether mfu is to be filled from the tail of mru.
+    pub(crate) fn fills_mfu(&self, kind: Kind, sizes: &Sizes) -> bool {
+        let filter = portion(FILTER, self.cap(kind, sizes));
+        let has_more = sizes.resident[Rank::Mru.index()][kind.index()] > filter;
+        self.rule == Rule::Irr && has_more && self.has_mfu_room(kind, sizes)
+    }
+
+    /// Under [`Rule::Irr`], whether mfu is shorter than its target.
+    fn has_mfu_room(&self, kind: Kind, sizes: &Sizes) -> bool {
+        let cap = self.cap(kind, sizes);
+        sizes.resident[Rank::Mfu.index()][kind.index()] + portion(FILTER, cap) < cap
     }
 
     /// Whose oldest block goes next; `None` when nothing can be evicted. `again` is the ghost hit
@@ -145,14 +263,18 @@ impl Shares {
     }
 
     /// The paper's condition of REPLACE: T1 is longer than p, or as long and the block that room is
-    /// made for was hit in B2.
+    /// made for was hit in B2. Under the other rule the filter loses what is more than its share.
     fn recency_is_over(&self, kind: Kind, sizes: &Sizes, again: Option<GhostHit>) -> bool {
+        if self.rule == Rule::Irr {
+            let filter = portion(FILTER, self.cap(kind, sizes));
+            return sizes.resident[Rank::Mru.index()][kind.index()] >= filter.max(1);
+        }
         let cap = u128::from(self.cap(kind, sizes));
         let mru = u128::from(sizes.resident[Rank::Mru.index()][kind.index()]) * u128::from(ONE);
         let target = cap * u128::from(self.recency[kind.index()]);
         let slack = cap * u128::from(ROUNDING);
         let is_tie = mru.abs_diff(target) <= slack;
-        let was_frequent = again.is_some_and(|hit| hit.rank == Rank::Mfu && hit.kind == kind);
+        let was_frequent = again.is_some_and(|hit| hit.past == Past::Mfu && hit.kind == kind);
         mru > 0 && (mru > target + slack || is_tie && was_frequent)
     }
 
@@ -171,6 +293,17 @@ impl Shares {
         } else {
             None
         }
+    }
+
+    /// Whether a ghost that the paper would forget is remembered as a distant one.
+    pub(crate) fn remembers_distant(&self) -> bool {
+        self.rule == Rule::Irr
+    }
+
+    /// Whether there are more distant ghosts than there should be.
+    pub(crate) fn has_distant_surplus(&self, kind: Kind, sizes: &Sizes) -> bool {
+        let allowed = if self.remembers_distant() { DISTANT_CAPS * self.cap(kind, sizes) } else { 0 };
+        sizes.distant[kind.index()] > allowed
     }
 }
 
@@ -195,7 +328,7 @@ mod tests {
     const META: usize = Kind::Metadata.index();
 
     fn hit(rank: Rank, kind: Kind) -> GhostHit {
-        GhostHit { rank, kind, bytes: 1 }
+        GhostHit { past: rank.into(), kind, bytes: 1, tick: Tick::default() }
     }
 
     fn full_of_data(mru: u64, mfu: u64) -> Sizes {
@@ -275,7 +408,8 @@ mod tests {
         let mut shares = Shares::default();
         for rank in Rank::ALL {
             for kind in Kind::ALL {
-                shares.learn(GhostHit { rank, kind, bytes: u32::MAX.into() }, &sizes, 0);
+                let bytes = u32::MAX.into();
+                shares.learn(GhostHit { bytes, ..hit(rank, kind) }, &sizes, 0);
                 assert!(shares.recency[kind.index()] <= ONE);
             }
         }

@@ -60,6 +60,18 @@ pub(crate) enum Purpose {
     Peek,
 }
 
+/// What a lookup found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) pin: Pin,
+    /// Where it stood.
+    pub(crate) state: State,
+    /// Its charge.
+    pub(crate) bytes: u64,
+    /// Whether this was the first use of a block that prefetch had read.
+    pub(crate) is_first_use: bool,
+}
+
 /// A block that is about to enter the table.
 #[derive(Debug)]
 pub(crate) struct Arrival {
@@ -86,12 +98,12 @@ impl Shard {
         Arc::new(Shard { number, shared, table: Mutex::default() })
     }
 
-    /// Pins a block and says in which state it was found.
-    pub(crate) fn pin(self: &Arc<Self>, key: BlockKey, hash: u64, purpose: Purpose) -> Option<(Pin, State)> {
+    /// Pins a block and says how it was found.
+    pub(crate) fn pin(self: &Arc<Self>, key: BlockKey, hash: u64, purpose: Purpose) -> Option<Found> {
         let mut table = self.table.lock();
         let slot = table.find(key, hash)?;
         let header = &mut table.headers[slot];
-        let found = header.state;
+        let (state, is_first_use) = (header.state, header.is_guess);
         header.pins += 1;
         if purpose != Purpose::Peek {
             self.unlist(header, hash);
@@ -99,19 +111,40 @@ impl Shard {
         if purpose == Purpose::Demand {
             self.touch(header);
         }
-        Some((self.handle(header, slot), found))
+        Some(Found { pin: self.handle(header, slot), state, bytes: self.bytes(header), is_first_use })
     }
 
     /// What a demand hit does to a block's standing.
     fn touch(&self, header: &mut Header) {
+        header.tick = self.shared.now();
         if header.is_guess {
             // The first use of a guess is the block's first use.
             header.is_guess = false;
             self.shared.stats.prefetch_used.add(1);
-        } else if header.state == State::Mru {
-            self.shared.partition.shift(State::Mru, State::Mfu, header.kind, self.bytes(header));
-            header.state = State::Mfu;
+        } else if header.state == State::Mru && self.shared.partition.promotes_hits() {
+            self.promote(header);
         }
+    }
+
+    fn promote(&self, header: &mut Header) {
+        self.shared.partition.shift(State::Mru, State::Mfu, header.kind, self.bytes(header));
+        header.state = State::Mfu;
+    }
+
+    /// Moves a block that was seen on the list of mru to the head of mfu, if it still is there, nobody
+    /// uses it and somebody asked for it. `false` if it stays.
+    pub(crate) fn promote_sighted(&self, mut table: MutexGuard<'_, Table>, seen: Listed, kind: Kind) -> bool {
+        let may_rise = |header: &&Header| header.pins == 0 && !header.is_guess;
+        if table.sighted(seen, (State::Mru, kind)).filter(may_rise).is_none() {
+            return false;
+        }
+        let slot = seen.place.slot;
+        let header = &mut table.headers[slot];
+        let hash = header.key.hash();
+        self.unlist(header, hash);
+        self.promote(header);
+        self.enlist(header, slot, hash);
+        true
     }
 
     /// Takes another pin for someone who has one.
@@ -183,7 +216,8 @@ impl Shard {
         partition.unreserve(goal, kind, bytes);
         self.shared.blocks.fetch_add(1, Ordering::Relaxed);
         self.shared.stats.inserts.add(1);
-        let header = Header { key, buffer: Some(buffer), len, pins: 1, node: NONE, state, kind, is_guess };
+        let (buffer, tick) = (Some(buffer), self.shared.now());
+        let header = Header { key, buffer, len, pins: 1, node: NONE, tick, state, kind, is_guess };
         let slot = table.insert(header, hash);
         let pin = self.handle(&table.headers[slot], slot);
         drop(table);

@@ -8,10 +8,11 @@ use arcwell_base::table::Tunables;
 
 use crate::buffer::Buffer;
 use crate::config::Config;
+use crate::duel::Allowed;
 use crate::footprint::Overhead;
 use crate::header::Header;
 use crate::partition::Partition;
-use crate::policy::GhostHit;
+use crate::policy::{GhostHit, Past, Rank, Tick};
 use crate::stat::ArcStats;
 use crate::tunable::ArcTunables;
 
@@ -19,6 +20,20 @@ use crate::tunable::ArcTunables;
 /// 16 MiB, but for small caches half of it.
 const OVERSHOOT_DIVISOR: u64 = 128;
 const OVERSHOOT_FLOOR: u64 = 16 << 20;
+
+/// Ticks in the time in which as much comes in as the cache can hold, about: enough to tell blocks
+/// apart, and so few that 2^31 of them are tens of thousands of such times.
+const TICKS: u64 = 1 << 16;
+
+/// The shadows of the two rules may take one part in so many of the target.
+const SHADOWS_DIVISOR: u64 = 32;
+
+/// Where blocks are so small that ghosts take more than one part in so many of the target, there are
+/// no distant ones.
+const GHOSTS_DIVISOR: u64 = 16;
+
+/// Distant ghosts that are forgotten at once, at most: there may be many when the rule changes.
+const DISTANT_BATCH: usize = 8;
 
 /// See the module's doc.
 #[derive(Debug)]
@@ -39,6 +54,10 @@ pub(crate) struct Shared {
     pub(crate) is_over: AtomicBool,
     /// Memory held elsewhere.
     pub(crate) other: AtomicU64,
+    /// Bytes ever admitted: the cache's clock.
+    admitted: AtomicU64,
+    /// A tick is this power of two of admitted bytes.
+    tick_shift: u32,
     /// Headers in use.
     pub(crate) blocks: AtomicU64,
     dice: AtomicU64,
@@ -49,19 +68,22 @@ impl Shared {
         let tunables = ArcTunables::default();
         tunables.store("arc.size_max", config.size_max);
         tunables.store("arc.size_min", config.size_min);
+        tunables.store("arc.policy", config.policy as u64);
         tunables.store("arc.lists", config.lists as u64);
         tunables.store("arc.sublists", config.sublist_count() as u64);
         Shared {
             tunables,
             stats: ArcStats::default(),
             overhead: config.overhead,
-            partition: Partition::new(config.lists, config.sublist_count()),
+            partition: Partition::new(config.lists, config.sublist_count(), config.policy),
             blank: Arc::default(),
             wish: AtomicU64::new(config.size_max),
             ceiling: AtomicU64::new(config.size_max),
             is_held_down: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             other: AtomicU64::new(0),
+            admitted: AtomicU64::new(0),
+            tick_shift: (config.size_max / TICKS).max(1).ilog2(),
             blocks: AtomicU64::new(0),
             dice: AtomicU64::new(config.seed),
         }
@@ -81,7 +103,19 @@ impl Shared {
 
     /// What is in memory besides blocks.
     fn fixed(&self) -> u64 {
-        self.other.load(Ordering::Relaxed) + self.partition.ghosts.len() * self.overhead.of_ghost()
+        let ghosts = self.partition.ghosts.len() * self.overhead.of_ghost();
+        let shadows = self.partition.shadows() * self.overhead.of_shadow();
+        self.other.load(Ordering::Relaxed) + ghosts + shadows
+    }
+
+    /// The moment.
+    pub(crate) fn now(&self) -> Tick {
+        Tick((self.admitted.load(Ordering::Relaxed) >> self.tick_shift) as u32)
+    }
+
+    /// Moves the clock by bytes that come in.
+    pub(crate) fn advance(&self, bytes: u64) {
+        self.admitted.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// All that counts within the limit.
@@ -92,6 +126,15 @@ impl Shared {
     /// What the target leaves to blocks.
     pub(crate) fn room(&self) -> u64 {
         self.target().saturating_sub(self.fixed())
+    }
+
+    /// What the shadows of the two rules stand for and may take.
+    pub(crate) fn allowed_shadows(&self) -> Allowed {
+        let entries = match self.overhead.of_shadow() {
+            0 => usize::MAX,
+            charge => (self.target() / SHADOWS_DIVISOR / charge) as usize,
+        };
+        Allowed { target: self.room(), entries }
     }
 
     /// The length of a new block, as headers hold it, and its charge; `None` when they are too large
@@ -126,17 +169,32 @@ impl Shared {
         self.stats.evicted_bytes.add(bytes);
         match header.state.rank() {
             _ if header.is_guess => self.stats.prefetch_unused.add(1),
-            Some(rank) => self.partition.ghosts.insert(hash, GhostHit { rank, kind: header.kind, bytes }),
+            Some(rank) => {
+                let (past, kind, tick) = (rank.into(), header.kind, header.tick);
+                self.partition.ghosts.insert(hash, GhostHit { past, kind, bytes, tick });
+            }
             None => {}
         }
     }
 
     /// Forgets ghosts until their lists are as short as the policy says.
     pub(crate) fn trim_ghosts(&self) {
-        let shares = self.partition.shares();
+        let (shares, partition) = (self.partition.shares(), &self.partition);
         for kind in Kind::ALL {
-            while let Some(rank) = shares.surplus(kind, &self.partition.sizes(self.room())) {
-                if !self.partition.ghosts.drop_oldest(rank, kind) {
+            while let Some(rank) = shares.surplus(kind, &partition.sizes(self.room())) {
+                let is_done = match rank {
+                    Rank::Mru if shares.remembers_distant() => partition.ghosts.age_oldest(kind),
+                    _ => partition.ghosts.drop_oldest(rank.into(), kind),
+                };
+                if !is_done {
+                    break;
+                }
+            }
+            for _ in 0..DISTANT_BATCH {
+                let is_over = shares.has_distant_surplus(kind, &partition.sizes(self.room()));
+                let is_dear =
+                    partition.ghosts.len() * self.overhead.of_ghost() > self.target() / GHOSTS_DIVISOR;
+                if !(is_over || is_dear) || !partition.ghosts.drop_oldest(Past::Distant, kind) {
                     break;
                 }
             }

@@ -34,6 +34,10 @@ arcwell_base::kstats! {
         "arc.mru_ghost_hits": mru_ghost_hits, Counter;
         /// Blocks read again that had been evicted from mfu not long before.
         "arc.mfu_ghost_hits": mfu_ghost_hits, Counter;
+        /// Blocks read again that had been evicted from mru long before.
+        "arc.distant_ghost_hits": distant_ghost_hits, Counter;
+        /// Times the other of the two rules of the adaptive policy was taken.
+        "arc.rule_changes": rule_changes, Counter;
         /// Blocks read ahead that were asked for later.
         "arc.prefetch_used": prefetch_used, Counter;
         /// Blocks read ahead that were evicted before anybody asked.
@@ -90,6 +94,14 @@ arcwell_base::kstats! {
         "arc.mfu_ghost_data": mfu_ghost_data, Gauge;
         /// Metadata that ghosts of mfu stand for, bytes; not in memory.
         "arc.mfu_ghost_metadata": mfu_ghost_metadata, Gauge;
+        /// Data that distant ghosts stand for, bytes; not in memory.
+        "arc.distant_ghost_data": distant_ghost_data, Gauge;
+        /// Metadata that distant ghosts stand for, bytes; not in memory.
+        "arc.distant_ghost_metadata": distant_ghost_metadata, Gauge;
+        /// The rule in force: 0 the paper's, 1 by inter-reference recency.
+        "arc.rule": rule, Gauge;
+        /// Blocks that the adaptive policy's trial runs remember.
+        "arc.shadows": shadows, Gauge;
         /// Data in mru that nobody uses, bytes.
         "arc.mru_evictable_data": mru_evictable_data, Gauge;
         /// Metadata in mru that nobody uses, bytes.
@@ -98,7 +110,7 @@ arcwell_base::kstats! {
         "arc.mfu_evictable_data": mfu_evictable_data, Gauge;
         /// Metadata in mfu that nobody uses, bytes.
         "arc.mfu_evictable_metadata": mfu_evictable_metadata, Gauge;
-        /// Bookkeeping, bytes: ghosts, and headers with their tables (which their states count too).
+        /// Bookkeeping, bytes: ghosts, the trial of the two rules, and headers with their tables (which their states count too).
         "arc.overhead_size": overhead_size, Gauge;
         /// Memory held elsewhere on the cache's behalf, bytes.
         "arc.other_size": other_size, Gauge;

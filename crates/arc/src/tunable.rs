@@ -15,6 +15,8 @@ arcwell_base::tunables! {
         "arc.evict_batch": evict_batch, Count = 16, 1..=1024, live;
         /// Share of the target that blocks read ahead of demand may take when they are not to stay.
         "arc.uncached_max": uncached_max, Percent = 10, 0..=50, live;
+        /// Which blocks stay: the paper's rule alone, or that rule and one for loops longer than the cache.
+        "arc.policy": policy, Choice(&["arc", "adaptive"]) = 1, 0..=1, open;
         /// Kind of lists: exact with one lock a state, or nearly exact with several.
         "arc.lists": lists, Choice(&["single", "multilist"]) = 1, 0..=1, open;
         /// Sublists a state and kind; 0 chooses by the size of the cache.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use arcwell_arc::{Admit, Asked, Cache, Config, Keep, ListKind, Overhead};
+use arcwell_arc::{Admit, Asked, Cache, Config, Keep, ListKind, Overhead, Policy};
 use arcwell_base::{BlockKey, Kind, ObjectId};
 
 const T1: usize = 0;
@@ -86,7 +86,13 @@ impl Textbook {
 
 /// A cache of `blocks` blocks of one byte.
 fn unit_cache(blocks: usize, lists: ListKind) -> Cache {
-    Cache::new(Config { lists, typical_block: 1, overhead: Overhead::Ignored, ..Config::new(blocks as u64) })
+    Cache::new(Config {
+        policy: Policy::Arc,
+        lists,
+        typical_block: 1,
+        overhead: Overhead::Ignored,
+        ..Config::new(blocks as u64)
+    })
 }
 
 fn request(cache: &Cache, key: u64, kind: Kind) -> bool {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arcwell_arc::{Admit, Asked, Cache, Config, Keep, ListKind, Pin};
+use arcwell_arc::{Admit, Asked, Cache, Config, Keep, ListKind, Pin, Policy};
 use arcwell_base::{BlockKey, Kind, ObjectId};
 
 const THREADS: u64 = 8;
@@ -130,10 +130,10 @@ fn pins_outlive_their_cache() {
 
 #[test]
 fn readers_of_one_block_do_not_disturb_each_other() {
-    let cache = Cache::new(Config { lists: ListKind::Multilist, ..Config::new(1 << 20) });
+    let cache = Cache::new(Config { policy: Policy::Arc, ..Config::new(1 << 20) });
     let how = Admit { asked: Asked::Demand, keep: Keep::Cached };
     drop(write(&cache, 1, 4096, how, 7));
-    // From here on it stands in mfu, which the writes below leave alone.
+    // From here on it stands in mfu, which the writes below leave alone, as the paper's rule has it.
     drop(cache.lookup(key(1), kind(1), Asked::Demand));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
