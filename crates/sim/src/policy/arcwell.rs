@@ -5,7 +5,7 @@
 //! the policies of the literature is where the cache does: a block larger than half of the capacity is
 //! never admitted.
 
-use arcwell_arc::{Admit, Asked, Cache, Config, Keep, ListKind, Overhead};
+use arcwell_arc::{self as arc, Admit, Asked, Cache, Config, Keep, ListKind, Overhead};
 use arcwell_base::table::Tunables;
 use arcwell_base::{BlockKey, ObjectId};
 
@@ -26,13 +26,14 @@ pub(super) struct Arcwell {
 }
 
 impl Arcwell {
-    pub(super) fn new(setup: &Setup, trace: &Trace) -> Self {
+    /// With one of the values of `arc.policy`.
+    pub(super) fn new(setup: &Setup, trace: &Trace, policy: arc::Policy) -> Self {
         let typical_block = match setup.unit {
             Unit::Blocks => 1,
             Unit::Bytes => trace.requested_bytes() / trace.requests().max(1),
         };
         let Setup { capacity, lists, overhead, .. } = *setup;
-        let config = Config { lists, typical_block, overhead, ..Config::new(capacity) };
+        let config = Config { policy, lists, typical_block, overhead, ..Config::new(capacity) };
         Arcwell { cache: Cache::new(config), sizes: sizes(setup.unit, trace) }
     }
 
@@ -44,7 +45,8 @@ impl Arcwell {
         let config = Config::new(size_max);
         let lists = if settings.get("arc.lists") == 0 { ListKind::Single } else { ListKind::Multilist };
         let sublists = usize::try_from(settings.get("arc.sublists")).ok().filter(|&count| count > 0);
-        let cache = Cache::new(Config { lists, sublists, overhead: Overhead::Counted, ..config });
+        let policy = if settings.get("arc.policy") == 0 { arc::Policy::Arc } else { arc::Policy::Adaptive };
+        let cache = Cache::new(Config { policy, lists, sublists, overhead: Overhead::Counted, ..config });
         for row in cache.tunables().rows() {
             cache.tunables().store(row.name, settings.get(row.name));
         }

@@ -24,7 +24,7 @@ mod two_q;
 
 use std::fmt;
 
-use arcwell_arc::{ListKind, Overhead, Violation};
+use arcwell_arc::{self as production, ListKind, Overhead, Violation};
 
 use crate::trace::{Access, Act, Trace, Unit};
 
@@ -251,10 +251,18 @@ pub static POLICIES: &[Row] = &[
     Row {
         name: "arcwell",
         title: "Arcwell",
-        about: "the cache of the daemon: ARC over bytes and two kinds, with approximate lists if so chosen",
-        source: "crate arcwell-arc",
+        about: "the cache of the daemon: ARC, or inter-reference recency where that finds more",
+        source: "crate arcwell-arc, arc.policy=adaptive",
         has_lists: true,
-        build: |setup, trace| Box::new(arcwell::Arcwell::new(setup, trace)),
+        build: |setup, trace| Box::new(arcwell::Arcwell::new(setup, trace, production::Policy::Adaptive)),
+    },
+    Row {
+        name: "arcwell-arc",
+        title: "Arcwell-ARC",
+        about: "the cache of the daemon, held to the rule of ARC",
+        source: "crate arcwell-arc, arc.policy=arc",
+        has_lists: true,
+        build: |setup, trace| Box::new(arcwell::Arcwell::new(setup, trace, production::Policy::Arc)),
     },
     Row {
         name: "opt",
