@@ -3,6 +3,8 @@
 //! Given traces lie in the folder that `ARCWELL_TRACES` names, else in `../shared/traces`; without it what
 //! needs them is SKIPPED.
 
+#![allow(clippy::unwrap_used, reason = "what stands around tests here is part of tests")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

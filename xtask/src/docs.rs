@@ -18,6 +18,28 @@ const PAGES: Step = Step {
     environment: &[],
 };
 
+/// Runs the commands of `docs/hit-ratios.md` and puts in what they print.
+const HIT_RATIOS: Step = Step {
+    name: "hit ratios",
+    arguments: &[
+        "test",
+        "--quiet",
+        "--release",
+        "--package",
+        "arcwell",
+        "--test",
+        "hit_ratios",
+        "--",
+        "--ignored",
+    ],
+    environment: &[],
+};
+
+/// Rewrites the tables of hit ratios. Needs the traces, and a minute.
+pub(crate) fn write_hit_ratios(root: &Path) -> Result<(), Failure> {
+    HIT_RATIOS.run(root)
+}
+
 /// Fails when a page is stale. Passes when there are no pages yet.
 pub(crate) fn check(root: &Path) -> Result<(), Failure> {
     if !root.join(TEST_FILE).is_file() {

@@ -24,6 +24,7 @@ Commands:
   tidy          name every place that breaks a house rule
   docs          rewrite the reference pages from the tables in the code
   docs --check  fail when a reference page is stale
+  hit-ratios    rewrite the tables of docs/hit-ratios.md; needs the traces
   help          this text
 ";
 
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(&root),
         ["docs"] => docs::write(&root),
         ["docs", "--check"] => docs::check(&root),
+        ["hit-ratios"] => docs::write_hit_ratios(&root),
         ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(())
