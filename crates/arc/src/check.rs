@@ -39,6 +39,7 @@ type Sums = [[u64; 2]; State::ALL.len()];
 struct Census {
     bytes: Sums,
     listed: Sums,
+    guesses: [u64; 2],
     blocks: u64,
     /// What ghosts would know of the hashes of the blocks in the tables.
     hashes: HashSet<u64>,
@@ -141,6 +142,12 @@ impl Cache {
                 return Err(format!("A4: {state:?} {kind:?} holds {found} bytes, counted {counted}"));
             }
         }
+        for kind in Kind::ALL {
+            let (found, counted) = (census.guesses[kind.index()], partition.guesses(kind));
+            if found != counted {
+                return Err(format!("A4: {found} bytes of {kind:?} are guesses, counted {counted}"));
+            }
+        }
         let counted = self.shared.blocks.load(Ordering::Relaxed);
         if counted != census.blocks {
             return Err(format!("A4: {} blocks, counted {counted}", census.blocks));
@@ -173,6 +180,9 @@ impl Census {
         let (state, kind) = (header.state, header.kind);
         self.blocks += 1;
         self.bytes[state.index()][kind.index()] += bytes;
+        if header.is_mru_guess() {
+            self.guesses[kind.index()] += bytes;
+        }
         if header.is_listed() {
             self.listed[state.index()][kind.index()] += bytes;
             self.nodes.insert((shard, slot), (header.node, state, kind));
@@ -216,6 +226,7 @@ mod tests {
         assert_eq!(a(complaint(|c| some_header(c, |h| h.kind = Kind::Metadata))), "A2");
         assert_eq!(a(complaint(|c| some_header(c, |h| h.len += 100))), "A4");
         assert_eq!(a(complaint(|c| c.shared.partition.enter(State::Mru, Kind::Data, 1))), "A4");
+        assert_eq!(a(complaint(|c| c.shared.partition.enter_guess(Kind::Data, 1))), "A4");
         let (past, tick) = (Past::Mru, Tick::default());
         let ghost = GhostHit { past, kind: Kind::Data, bytes: 1 << 20, tick };
         let distant = GhostHit { past: Past::Distant, ..ghost };

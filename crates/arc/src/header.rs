@@ -75,6 +75,11 @@ pub(crate) struct Header {
 const _: () = assert!(size_of::<Header>() <= 48, "headers are many");
 
 impl Header {
+    /// Whether the block stands in mru and nobody has asked for it.
+    pub(crate) fn is_mru_guess(&self) -> bool {
+        self.is_guess && self.state == State::Mru
+    }
+
     /// Whether the block is on its list.
     pub(crate) fn is_listed(&self) -> bool {
         self.node != NONE

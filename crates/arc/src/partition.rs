@@ -41,6 +41,8 @@ pub(crate) struct Partition {
     promotes_hits: AtomicBool,
     /// What each state holds, pinned blocks included.
     resident: [ByKind; State::ALL.len()],
+    /// The part of mru that prefetch has read and nobody has asked for.
+    guesses: ByKind,
     /// The part of anon that is being filled, by the state that it is meant for.
     filling: [ByKind; State::ALL.len()],
 }
@@ -65,6 +67,7 @@ impl Partition {
             trial: (policy == Policy::Adaptive).then(Trial::default),
             promotes_hits: AtomicBool::new(true),
             resident: Default::default(),
+            guesses: Default::default(),
             filling: Default::default(),
         }
     }
@@ -112,7 +115,9 @@ impl Partition {
         if let Some(rule) = changed {
             // Under the duel's lock: two changes at once must not end up in the wrong order.
             let mut shares = self.shares.lock();
+            // What was learned before the other rule held is of another time. Its shadow went on.
             shares.rule = rule;
+            shares.recency = [duel.recency(); 2];
             self.promotes_hits.store(shares.promotes_hits(), Ordering::Relaxed);
         }
         changed.is_some()
@@ -155,6 +160,7 @@ impl Partition {
             room,
             resident: by_rank(&|state, kind| of(&self.resident, state, kind)),
             arriving: Kind::ALL.map(|kind| of(&self.filling, State::Mru, kind)),
+            guesses: Kind::ALL.map(|kind| self.guesses(kind)),
             held: Kind::ALL.map(|kind| State::ALL.iter().map(|&s| of(&self.resident, s, kind)).sum()),
             ghosts: self.ghosts.bytes(),
             distant: self.ghosts.distant(),
@@ -175,6 +181,21 @@ impl Partition {
     /// Bytes being filled, of one kind.
     pub(crate) fn filling(&self, kind: Kind) -> u64 {
         self.filling.iter().map(|row| row[kind.index()].load(Ordering::Relaxed)).sum()
+    }
+
+    /// Bytes in mru that prefetch has read and nobody has asked for.
+    pub(crate) fn guesses(&self, kind: Kind) -> u64 {
+        self.guesses[kind.index()].load(Ordering::Relaxed)
+    }
+
+    /// Counts a block of mru as a guess.
+    pub(crate) fn enter_guess(&self, kind: Kind, bytes: u64) {
+        self.guesses[kind.index()].fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts a block of mru as no guess any more.
+    pub(crate) fn leave_guess(&self, kind: Kind, bytes: u64) {
+        self.guesses[kind.index()].fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Counts bytes into a state.

