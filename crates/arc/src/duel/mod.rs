@@ -12,6 +12,9 @@
 //! - The cache itself is compared with the shadow of the paper's rule as well. If it falls behind, the
 //!   paper's rule is taken back at once and the other has to show four times as much next time. So no
 //!   load can make the cache lose again and again.
+//! - The paper's rule has states out of which it does not come by itself: ghosts that return too late teach
+//!   nothing. When the cache goes by that rule and has fallen behind the other's shadow by more than any
+//!   change costs, it is stuck in one, and the other rule is taken.
 //! - A cache that has been filled and found nothing again has nothing to lose at all. There the other
 //!   rule is taken without any proof, once: it must have held a part of a loop from the first round on
 //!   to be seen to be better.
@@ -48,6 +51,10 @@ const LEAD_MIN: f64 = 4.0;
 /// held, and has proven nothing while it is ahead by as much.
 const DRAWDOWN: f64 = 0.2;
 
+/// The cache is stuck when it has fallen behind the other rule's shadow by this many times the blocks held:
+/// about twice of what a change of the rule costs.
+const STUCK: f64 = 2.0;
+
 /// What a difference between the shadows must exceed on the mean to be added up.
 const DRIFT: f64 = 0.05;
 
@@ -75,6 +82,8 @@ pub(crate) struct Duel {
     irr_ratio: f64,
     /// How far the cache is ahead of the paper's shadow.
     credit: f64,
+    /// How far the cache has fallen behind the other rule's shadow while it goes by the paper's.
+    lag: f64,
     /// How many times more the other rule must show than the first time.
     patience: f64,
     /// Whether the other rule was once taken without proof.
@@ -93,6 +102,7 @@ impl Default for Duel {
             arc_ratio: 0.0,
             irr_ratio: 0.0,
             credit: 0.0,
+            lag: 0.0,
             patience: 1.0,
             was_trusted: false,
         }
@@ -159,7 +169,11 @@ impl Duel {
             self.irr_lead = (self.irr_lead + irr - arc - DRIFT).max(0.0);
             self.arc_lead = (self.arc_lead + arc - irr - DRIFT).max(0.0);
         }
-        self.credit = (self.credit + f64::from(u8::from(was_hit)) - arc).min(DRAWDOWN * held);
+        let real = f64::from(u8::from(was_hit));
+        self.credit = (self.credit + real - arc).min(DRAWDOWN * held);
+        if real != irr {
+            self.lag = (self.lag + irr - real - DRIFT).max(0.0);
+        }
         let next = self.decide(held);
         (next != self.rule).then(|| self.take(next))
     }
@@ -177,7 +191,8 @@ impl Duel {
             }
             Rule::Arc => {
                 let proof = (LEAD * held * self.arc_ratio.sqrt() + LEAD_MIN) * self.patience;
-                if self.irr_lead >= proof { Rule::Irr } else { Rule::Arc }
+                let is_stuck = self.lag >= STUCK * held;
+                if is_stuck || self.irr_lead >= proof { Rule::Irr } else { Rule::Arc }
             }
             Rule::Irr if self.credit >= DRAWDOWN * held && self.patience > 1.0 => {
                 self.patience = (self.patience / 2.0).max(1.0);
@@ -205,6 +220,7 @@ impl Duel {
         self.arc_lead = 0.0;
         self.irr_lead = 0.0;
         self.credit = 0.0;
+        self.lag = 0.0;
         rule
     }
 
