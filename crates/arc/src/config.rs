@@ -41,7 +41,7 @@ pub struct Config {
     pub lists: ListKind,
     /// Sublists a state and kind; `None` chooses by size.
     pub sublists: Option<usize>,
-    /// Bytes of a typical block: for that choice, and for how many keys stand for all.
+    /// Bytes of a typical block, for that choice.
     pub typical_block: u64,
     /// Whether bookkeeping counts within the limit.
     pub overhead: Overhead,
