@@ -261,6 +261,7 @@ fn mistakes_are_one_line_and_leave_nothing_behind() {
     ] {
         let line = desk.sim(words).refused();
         assert!(parts.iter().all(|part| line.contains(part)), "{words}: {line}");
+        assert!(!line.contains(".arcwell-"), "a file that nobody named: {line}");
         assert_eq!(desk.all(), before, "{words}");
     }
 }

@@ -39,11 +39,14 @@ impl Picture {
 
     /// A new file in the same folder, which goes away if nothing comes of it.
     fn beside(&self) -> Result<NamedTempFile> {
-        let folder = self.0.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder =
+            self.0.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // Else the error would speak of the new file, which nobody asked for.
+        fs::metadata(folder).map_err(|e| self.failed(e))?;
         let mut builder = Builder::new();
         // As any new file: what the umask leaves.
         builder.prefix(".arcwell-").permissions(Permissions::from_mode(0o666));
-        builder.tempfile_in(folder.unwrap_or(Path::new("."))).map_err(|e| self.failed(e))
+        builder.tempfile_in(folder).map_err(|e| self.failed(e))
     }
 
     fn failed(&self, cause: impl Into<Cause>) -> Error {
