@@ -135,6 +135,9 @@ impl Cache {
     /// Brings everything under a target that may have become lower.
     fn fit(&self) {
         self.shared.partition.bound_shadows(self.shared.allowed_shadows().entries);
+        // All at once: else blocks would go for what is remembered of a larger cache.
+        self.shared.trim_ghosts();
+        self.shared.trim_distant(usize::MAX);
         self.make_room(None);
     }
 

@@ -166,7 +166,7 @@ impl Cache {
         for kind in Kind::ALL {
             let remembered: u64 = Rank::ALL.iter().map(|rank| ghosts[rank.index()][kind.index()]).sum();
             let distant = shared.partition.ghosts.distant()[kind.index()];
-            if remembered > target || distant > DISTANT_CAPS * target {
+            if remembered > target || distant > DISTANT_CAPS.saturating_mul(target) {
                 let all = format!("{remembered} bytes and {distant} distant ones");
                 return Err(format!("A7: ghosts of {all} of {kind:?}, target {target}"));
             }

@@ -32,6 +32,7 @@ impl Cache {
     pub(crate) fn make_room(&self, again: Option<GhostHit>) {
         let shared = &self.shared;
         let mut barren = [[false; 2]; State::ALL.len()];
+        shared.partition.charge_shadows();
         loop {
             // At every step: ghosts take memory too, and those that a lower target no longer allows
             // shall go before blocks do.

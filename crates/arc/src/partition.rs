@@ -22,11 +22,22 @@ struct Trial {
     duel: Mutex<Duel>,
     sample: AtomicU64,
     len: AtomicUsize,
+    /// How many of its entries are charged: more only from when room is made.
+    charged: AtomicUsize,
 }
 
 impl Default for Trial {
     fn default() -> Self {
-        Trial { duel: Mutex::default(), sample: AtomicU64::new(SAMPLE_ALL), len: AtomicUsize::new(0) }
+        let sample = AtomicU64::new(SAMPLE_ALL);
+        Trial { duel: Mutex::default(), sample, len: AtomicUsize::new(0), charged: AtomicUsize::new(0) }
+    }
+}
+
+impl Trial {
+    /// Makes known what can be known without the lock.
+    fn publish(&self, duel: &Duel) {
+        self.sample.store(duel.sample(), Ordering::Relaxed);
+        self.len.store(duel.len(), Ordering::Relaxed);
     }
 }
 
@@ -107,11 +118,7 @@ impl Partition {
         let Some(trial) = &self.trial else { return false };
         let mut duel = trial.duel.lock();
         let changed = duel.observe(request, allowed);
-        trial.sample.store(duel.sample(), Ordering::Relaxed);
-        if !request.was_hit {
-            // Room can be made for what is charged now, as the block is yet to come in.
-            trial.len.store(duel.len(), Ordering::Relaxed);
-        }
+        trial.publish(&duel);
         if let Some(rule) = changed {
             // Under the duel's lock: two changes at once must not end up in the wrong order.
             let mut shares = self.shares.lock();
@@ -128,8 +135,19 @@ impl Partition {
         if let Some(trial) = &self.trial {
             let mut duel = trial.duel.lock();
             duel.resample(entries);
-            trial.sample.store(duel.sample(), Ordering::Relaxed);
-            trial.len.store(duel.len(), Ordering::Relaxed);
+            trial.publish(&duel);
+        }
+        self.charge_shadows();
+    }
+
+    /// Charges the entries that the trial's shadows have by now. Only who makes room afterwards may do so:
+    /// else the size would go over the target.
+    pub(crate) fn charge_shadows(&self) {
+        if let Some(trial) = &self.trial {
+            let len = trial.len.load(Ordering::Relaxed);
+            if len != trial.charged.load(Ordering::Relaxed) {
+                trial.charged.store(len, Ordering::Relaxed);
+            }
         }
     }
 
@@ -138,9 +156,9 @@ impl Partition {
         self.promotes_hits.load(Ordering::Relaxed)
     }
 
-    /// Entries of the trial's shadows.
+    /// Entries of the trial's shadows that are charged.
     pub(crate) fn shadows(&self) -> u64 {
-        self.trial.as_ref().map_or(0, |trial| trial.len.load(Ordering::Relaxed) as u64)
+        self.trial.as_ref().map_or(0, |trial| trial.charged.load(Ordering::Relaxed) as u64)
     }
 
     /// Recounts the trial's shadows.

@@ -148,7 +148,7 @@ impl Shared {
     /// The size that no admission goes beyond.
     pub(crate) fn brink(&self) -> u64 {
         let target = self.target();
-        target + (target / OVERSHOOT_DIVISOR).max(OVERSHOOT_FLOOR).min(target / 2)
+        target.saturating_add((target / OVERSHOOT_DIVISOR).max(OVERSHOOT_FLOOR).min(target / 2))
     }
 
     /// Lets the target grow by what an admission needs, if it may.
@@ -190,7 +190,15 @@ impl Shared {
                     break;
                 }
             }
-            for _ in 0..DISTANT_BATCH {
+        }
+        self.trim_distant(DISTANT_BATCH);
+    }
+
+    /// Forgets up to `batch` distant ghosts of either kind, if there are too many.
+    pub(crate) fn trim_distant(&self, batch: usize) {
+        let (shares, partition) = (self.partition.shares(), &self.partition);
+        for kind in Kind::ALL {
+            for _ in 0..batch {
                 let is_over = shares.has_distant_surplus(kind, &partition.sizes(self.room()));
                 let is_dear =
                     partition.ghosts.len() * self.overhead.of_ghost() > self.target() / GHOSTS_DIVISOR;

@@ -158,7 +158,9 @@ fn a_lower_limit_is_shared_by_blocks_and_ghosts() {
         cache.set_size_max(512 << 10);
         assert!((450 << 10..=512 << 10).contains(&size(cache)));
         let stats = cache.stats();
-        assert!(stats.mru_metadata.value() + stats.mfu_metadata.value() > 384 << 10);
+        let held = stats.mru_metadata.value() + stats.mfu_metadata.value();
+        let (ghosts, shadows) = (stats.ghosts.value(), stats.shadows.value());
+        assert!(held > 384 << 10, "{held} bytes, {ghosts} ghosts, {shadows} shadows");
     });
 }
 
@@ -297,6 +299,20 @@ fn a_guess_is_used_once_before_it_counts_as_seen() {
         assert_eq!(cache.walk(State::Mru, Kind::Data, End::Head, 9), [data(1)]);
         cache.lookup(data(1), Kind::Data, Asked::Demand).unwrap();
         assert_eq!(cache.walk(State::Mfu, Kind::Data, End::Head, 9), [data(1)]);
+    });
+}
+
+/// Once, the shadows were charged for them though nothing came in, and nobody made room.
+#[test]
+fn first_uses_of_guesses_leave_the_size_under_the_target() {
+    on_both(Config::new(1 << 20), |cache| {
+        let guess =
+            |index| drop(cache.admit_phantom(data(index), Kind::Data, 4096, GUESS).unwrap().publish());
+        (0..1000).for_each(guess);
+        (0..1000).for_each(|index| drop(cache.lookup(data(index), Kind::Data, Asked::Demand)));
+        assert!(size(cache) <= 1 << 20 && cache.stats().prefetch_used.value() > 100);
+        guess(2000);
+        assert!(size(cache) <= 1 << 20);
     });
 }
 

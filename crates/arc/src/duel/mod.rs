@@ -239,10 +239,11 @@ impl Duel {
         }
     }
 
-    /// Empties the shadows.
+    /// Empties the shadows. What they had shown is no measure for what smaller ones will show.
     pub(crate) fn forget(&mut self) {
         (self.arc, self.irr) = (Shadow::new(Rule::Arc), Shadow::new(Rule::Irr));
         self.sample = SAMPLE_ALL;
+        self.take(self.rule);
     }
 
     fn change_sample(&mut self, sample: u64) {
@@ -335,6 +336,15 @@ mod tests {
         let mut hits = (0..).map(|n| Request { hash: n % 100, bytes: 1, was_hit: false });
         let left = hits.find_map(|request| duel.observe(request, allowed));
         assert_eq!((left, duel.patience), (Some(Rule::Arc), 4.0), "the shadow hit and the cache did not");
+    }
+
+    #[test]
+    fn what_was_shown_before_the_shadows_were_emptied_changes_no_rule() {
+        let mut duel = Duel { irr_lead: 100.0, lag: 100.0, was_trusted: true, ..Duel::default() };
+        duel.arc.access(1, 1, BLOCKS);
+        duel.resample(0);
+        let request = Request { hash: 1, bytes: 1, was_hit: false };
+        assert_eq!(duel.observe(request, Allowed { target: BLOCKS, entries: usize::MAX }), None);
     }
 
     #[test]
