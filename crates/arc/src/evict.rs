@@ -81,14 +81,17 @@ impl Cache {
             let list = partition.list(State::Mru, kind);
             for _ in 0..FILL_BATCH {
                 let mut seen = Sighting::new();
-                if !shares.fills_mfu(kind, &partition.sizes(self.shared.room())) {
+                let sizes = partition.sizes(self.shared.room());
+                let fits = |bytes| shares.fills_mfu(kind, &sizes, bytes);
+                // Nothing is looked at where not even the smallest block would fit.
+                if !fits(1) {
                     break;
                 }
                 list.look(self.shared.victim_sublist(list.sublists()), End::Tail, 1, &mut seen);
                 let promoted = seen.first().is_some_and(|&listed| {
                     let shard = &self.shards[listed.place.shard as usize];
                     let table = shard.table.try_lock();
-                    table.is_some_and(|table| shard.promote_sighted(table, listed, kind))
+                    table.is_some_and(|table| shard.promote_sighted(table, listed, kind, fits))
                 });
                 if !promoted {
                     break;

@@ -235,15 +235,17 @@ impl Shares {
             Rule::Arc => hit.past != Past::Distant,
             Rule::Irr => {
                 let is_closer = || oldest().is_none_or(|oldest| hit.tick.is_after(oldest));
-                self.has_mfu_room(hit.kind, sizes) || is_closer()
+                self.has_mfu_room(hit.kind, sizes, hit.bytes) || is_closer()
             }
         }
     }
 
-    /// Whether mfu is to be filled from the tail of mru.
-    pub(crate) fn fills_mfu(&self, kind: Kind, sizes: &Sizes) -> bool {
-        let has_more = sizes.resident[Rank::Mru.index()][kind.index()] > self.filter(kind, sizes);
-        self.rule == Rule::Irr && has_more && self.has_mfu_room(kind, sizes)
+    /// Whether mfu is to be filled from the tail of mru with a block of so many bytes. All of the block
+    /// must be too much for mru and fit into mfu: else mfu loses another one for it, each time.
+    pub(crate) fn fills_mfu(&self, kind: Kind, sizes: &Sizes, bytes: u64) -> bool {
+        let mru = sizes.resident[Rank::Mru.index()][kind.index()];
+        let has_more = mru >= self.filter(kind, sizes) + bytes;
+        self.rule == Rule::Irr && has_more && self.has_mfu_room(kind, sizes, bytes)
     }
 
     /// The target of mru under [`Rule::Irr`].
@@ -252,10 +254,10 @@ impl Shares {
         portion(FILTER, cap) + (GUESS_ROOM * sizes.guesses[kind.index()]).min(portion(GUESS_ROOM_MAX, cap))
     }
 
-    /// Under [`Rule::Irr`], whether mfu is shorter than its target.
-    fn has_mfu_room(&self, kind: Kind, sizes: &Sizes) -> bool {
+    /// Under [`Rule::Irr`], whether so many bytes more leave mfu within its target.
+    fn has_mfu_room(&self, kind: Kind, sizes: &Sizes, bytes: u64) -> bool {
         let mfu = sizes.resident[Rank::Mfu.index()][kind.index()];
-        mfu + self.filter(kind, sizes) < self.cap(kind, sizes)
+        mfu + bytes + self.filter(kind, sizes) <= self.cap(kind, sizes)
     }
 
     /// Whose oldest block goes next; `None` when nothing can be evicted. `again` is the ghost hit
@@ -278,8 +280,10 @@ impl Shares {
     /// made for was hit in B2. Under the other rule the filter loses what is more than its share.
     fn recency_is_over(&self, kind: Kind, sizes: &Sizes, again: Option<GhostHit>) -> bool {
         if self.rule == Rule::Irr {
-            let filter = self.filter(kind, sizes).max(1);
-            return sizes.resident[Rank::Mru.index()][kind.index()] >= filter;
+            // With what arrives: all that does not fit is mru's, so that mfu loses nothing as long as it is
+            // within its target, whatever the blocks' sizes.
+            let arriving = sizes.arriving[kind.index()].max(1);
+            return sizes.resident[Rank::Mru.index()][kind.index()] + arriving > self.filter(kind, sizes);
         }
         let cap = u128::from(self.cap(kind, sizes));
         let mru = u128::from(sizes.resident[Rank::Mru.index()][kind.index()]) * u128::from(ONE);
@@ -314,7 +318,8 @@ impl Shares {
 
     /// Whether there are more distant ghosts than there should be.
     pub(crate) fn has_distant_surplus(&self, kind: Kind, sizes: &Sizes) -> bool {
-        let allowed = if self.remembers_distant() { DISTANT_CAPS * self.cap(kind, sizes) } else { 0 };
+        let allowed =
+            if self.remembers_distant() { DISTANT_CAPS.saturating_mul(self.cap(kind, sizes)) } else { 0 };
         sizes.distant[kind.index()] > allowed
     }
 }

@@ -140,9 +140,15 @@ impl Shard {
     }
 
     /// Moves a block that was seen on the list of mru to the head of mfu, if it still is there, nobody
-    /// uses it and somebody asked for it. `false` if it stays.
-    pub(crate) fn promote_sighted(&self, mut table: MutexGuard<'_, Table>, seen: Listed, kind: Kind) -> bool {
-        let may_rise = |header: &&Header| header.pins == 0 && !header.is_guess;
+    /// uses it, somebody asked for it and its charge fits. `false` if it stays.
+    pub(crate) fn promote_sighted(
+        &self,
+        mut table: MutexGuard<'_, Table>,
+        seen: Listed,
+        kind: Kind,
+        fits: impl Fn(u64) -> bool,
+    ) -> bool {
+        let may_rise = |header: &&Header| header.pins == 0 && !header.is_guess && fits(self.bytes(header));
         if table.sighted(seen, (State::Mru, kind)).filter(may_rise).is_none() {
             return false;
         }

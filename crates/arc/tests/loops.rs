@@ -51,6 +51,32 @@ fn what_fits_of_a_loop_is_hit_whatever_it_holds() {
     }
 }
 
+/// Blocks of more than a byte fill neither list to its last one. Once, mfu lost a block for each that was
+/// moved to it then, and kept nothing of a loop.
+#[test]
+fn what_fits_of_a_loop_is_hit_whatever_the_size_of_its_blocks() {
+    for (lists, overhead) in BOTH.into_iter().zip([Overhead::Ignored, Overhead::Counted]) {
+        for (odd, spread) in [(0, 1), (3000, 1), (7000, 1), (0, 8192), (3000, 8192)] {
+            let config = Config::new(BLOCKS * 8192 + odd);
+            let cache = Cache::new(Config { lists, sublists: Some(2), overhead, ..config });
+            let len = |index: u64| 8192 - spread / 2 + (index.wrapping_mul(2_654_435_761) % spread);
+            let is_hit = |index: &u64| {
+                let is_hit = cache.lookup(key(*index), Kind::Data, Asked::Demand).is_some();
+                if !is_hit {
+                    let how = Admit { asked: Asked::Demand, keep: Keep::Cached };
+                    let len = len(*index) as usize;
+                    cache.admit_phantom(key(*index), Kind::Data, len, how).unwrap().publish();
+                }
+                is_hit
+            };
+            let round = || (0..2 * BLOCKS).filter(is_hit).count();
+            let hits = (0..6).fold(0, |_, _| round());
+            assert!(hits > 800, "{lists:?}, {odd} bytes more, spread {spread}: {hits} of {BLOCKS}");
+            cache.validate().unwrap();
+        }
+    }
+}
+
 #[test]
 fn another_loop_takes_the_place_of_the_first() {
     for lists in BOTH {

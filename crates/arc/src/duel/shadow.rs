@@ -207,7 +207,8 @@ impl Shadow {
     fn fill_mfu(&mut self, capacity: u64) {
         for _ in 0..super::FILL_BATCH {
             let Some(place) = self.chains[Stand::Mru.index()].oldest() else { break };
-            if !self.shares.fills_mfu(ANY, &self.sizes(capacity, 0)) {
+            let bytes = self.entries[place].bytes.into();
+            if !self.shares.fills_mfu(ANY, &self.sizes(capacity, 0), bytes) {
                 break;
             }
             self.shift(place, Stand::Mfu);
