@@ -77,6 +77,14 @@ impl Cache {
         self.shard(hash).pin(key, hash, Purpose::Peek).map(|found| found.pin)
     }
 
+    /// Tells that a block is used by someone whose lookup missed it, and who then waited for prefetch to
+    /// read it: its first use, if nobody used it before. Counts no hit.
+    pub fn use_guess(&self, pin: &Pin) {
+        if let Some(bytes) = pin.shard.use_guess(pin.slot) {
+            self.observe(pin.key.hash(), bytes, false);
+        }
+    }
+
     /// Whether a block is in memory.
     pub fn contains(&self, key: BlockKey) -> bool {
         let hash = key.hash();

@@ -161,6 +161,16 @@ impl Shard {
         true
     }
 
+    /// The first use of a pinned block, by someone who waited for it. Returns its charge if it was a guess.
+    pub(crate) fn use_guess(&self, slot: u32) -> Option<u64> {
+        let mut table = self.table.lock();
+        let header = &mut table.headers[slot];
+        header.is_guess.then(|| {
+            self.touch(header);
+            self.bytes(header)
+        })
+    }
+
     /// Takes another pin for someone who has one.
     pub(crate) fn repin(&self, slot: u32) {
         self.table.lock().headers[slot].pins += 1;

@@ -302,6 +302,27 @@ fn a_guess_is_used_once_before_it_counts_as_seen() {
     });
 }
 
+#[test]
+fn who_waits_for_a_guess_uses_it() {
+    on_both(units(1000), |cache| {
+        assert!(cache.lookup(data(1), Kind::Data, Asked::Demand).is_none());
+        let pin = cache.admit(data(1), Kind::Data, 1, GUESS).unwrap().publish();
+        cache.use_guess(&pin);
+        cache.use_guess(&pin);
+        drop(pin);
+        let stats = cache.stats();
+        assert_eq!((stats.prefetch_used.value(), stats.hits.value(), stats.misses.value()), (1, 0, 1));
+        // It counts as seen once: the next use makes it frequent.
+        drop(cache.lookup(data(1), Kind::Data, Asked::Demand));
+        assert_eq!(cache.walk(State::Mfu, Kind::Data, End::Head, 3), [data(1)]);
+        // What may not stay goes with the reader that waited for it.
+        let pin = cache.admit(data(2), Kind::Data, 1, PASSING_GUESS).unwrap().publish();
+        cache.use_guess(&pin);
+        drop(pin);
+        assert!(!cache.contains(data(2)));
+    });
+}
+
 /// Once, the shadows were charged for them though nothing came in, and nobody made room.
 #[test]
 fn first_uses_of_guesses_leave_the_size_under_the_target() {

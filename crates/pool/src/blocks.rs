@@ -54,6 +54,11 @@ impl Blocks {
         self.cache.contains(key)
     }
 
+    /// See [`Cache::use_guess`]. The lookup that missed was recorded.
+    pub(crate) fn use_guess(&self, pin: &Pin) {
+        self.cache.use_guess(pin);
+    }
+
     /// See [`Cache::admit`]. Recorded when it is published.
     ///
     /// # Errors

@@ -239,7 +239,7 @@ impl Dataset {
             let outcome = match wait {
                 Wait::Ready(piece) => Outcome::Landed(piece),
                 Wait::Ended(outcome) => outcome,
-                Wait::Flight(flight) => flight.wait(at_most)?,
+                Wait::Flight(flight) => self.used(flight.wait(at_most)?),
                 Wait::Alone => self.read_alone(node, &part.identity, index)?,
             };
             match outcome {
@@ -259,6 +259,14 @@ impl Dataset {
             }
         }
         Ok(Attempt::Done(part.found))
+    }
+
+    /// Notes that a reader waited for what another flight read: if that was prefetch, it guessed right.
+    fn used(&self, outcome: Outcome) -> Outcome {
+        if let Outcome::Landed(Piece::Pinned(pin)) = &outcome {
+            self.blocks.use_guess(pin);
+        }
+        outcome
     }
 
     /// Reads a run of blocks that we lead, and ends their flights.
