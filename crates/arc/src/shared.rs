@@ -61,6 +61,9 @@ pub(crate) struct Shared {
     /// Headers in use.
     pub(crate) blocks: AtomicU64,
     dice: AtomicU64,
+    /// Whose turn it is to give a block of mru to mfu. Apart from the dice: taken from one row of turns, the
+    /// blocks of some sublists would always rise and those of the others always go.
+    rise: AtomicU64,
 }
 
 impl Shared {
@@ -86,6 +89,7 @@ impl Shared {
             tick_shift: (config.size_max / TICKS).max(1).ilog2(),
             blocks: AtomicU64::new(0),
             dice: AtomicU64::new(config.seed),
+            rise: AtomicU64::new(0),
         }
     }
 
@@ -207,6 +211,11 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// The sublist of mru, out of `count`, that is to give a block to mfu.
+    pub(crate) fn rising_sublist(&self, count: usize) -> usize {
+        (self.rise.fetch_add(1, Ordering::Relaxed) % count as u64) as usize
     }
 
     /// The sublist, out of `count`, that is to lose a block.

@@ -30,9 +30,9 @@ pub(crate) use self::shadow::Entry;
 use self::shadow::Shadow;
 use crate::policy::Rule;
 
-/// Blocks moved from mru to mfu at most, for one that is evicted: a loop is caught in its first
+/// Blocks that a shadow moves from mru to mfu at most, for one that it evicts: a loop is caught in its first
 /// round.
-pub(crate) const FILL_BATCH: usize = 8;
+const FILL_BATCH: usize = 8;
 
 /// More blocks than this in a shadow halve the sample.
 const RESIDENT_MAX: usize = 4096;
