@@ -84,6 +84,9 @@ pub(crate) struct Duel {
     credit: f64,
     /// How far the cache has fallen behind the other rule's shadow while it goes by the paper's.
     lag: f64,
+    /// How much further behind the cache may fall: a cache that was stuck stays behind until the other rule has
+    /// filled mfu anew.
+    grace: f64,
     /// How many times more the other rule must show than the first time.
     patience: f64,
     /// Whether the other rule was once taken without proof.
@@ -103,6 +106,7 @@ impl Default for Duel {
             irr_ratio: 0.0,
             credit: 0.0,
             lag: 0.0,
+            grace: 0.0,
             patience: 1.0,
             was_trusted: false,
         }
@@ -174,8 +178,12 @@ impl Duel {
         if real != irr {
             self.lag = (self.lag + irr - real - DRIFT).max(0.0);
         }
+        let was_stuck = self.is_stuck(held);
         let next = self.decide(held);
-        (next != self.rule).then(|| self.take(next))
+        (next != self.rule).then(|| {
+            self.grace = if was_stuck { held } else { 0.0 };
+            self.take(next)
+        })
     }
 
     /// The part of a number of bytes that the sample stands for.
@@ -191,15 +199,14 @@ impl Duel {
             }
             Rule::Arc => {
                 let proof = (LEAD * held * self.arc_ratio.sqrt() + LEAD_MIN) * self.patience;
-                let is_stuck = self.lag >= STUCK * held;
-                if is_stuck || self.irr_lead >= proof { Rule::Irr } else { Rule::Arc }
+                if self.is_stuck(held) || self.irr_lead >= proof { Rule::Irr } else { Rule::Arc }
             }
             Rule::Irr if self.credit >= DRAWDOWN * held && self.patience > 1.0 => {
                 self.patience = (self.patience / 2.0).max(1.0);
                 self.credit = 0.0;
                 Rule::Irr
             }
-            Rule::Irr if self.credit < -(DRAWDOWN * held * self.arc_ratio.sqrt() + LEAD_MIN) => {
+            Rule::Irr if self.credit < -(DRAWDOWN * held * self.arc_ratio.sqrt() + LEAD_MIN + self.grace) => {
                 self.patience = (self.patience * 4.0).min(PATIENCE_MAX);
                 Rule::Arc
             }
@@ -208,6 +215,10 @@ impl Duel {
                 if self.arc_lead >= proof { Rule::Arc } else { Rule::Irr }
             }
         }
+    }
+
+    fn is_stuck(&self, held: f64) -> bool {
+        self.rule == Rule::Arc && self.lag >= STUCK * held
     }
 
     fn has_nothing_to_lose(&self) -> bool {
