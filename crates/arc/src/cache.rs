@@ -106,6 +106,11 @@ impl Cache {
         self.make_room(None);
     }
 
+    /// Bytes that are charged now.
+    pub fn charged(&self) -> u64 {
+        self.shared.other.load(Ordering::Relaxed)
+    }
+
     /// Counts charged memory as given back.
     pub fn discharge(&self, bytes: u64) {
         let before = self.shared.other.fetch_sub(bytes, Ordering::Relaxed);

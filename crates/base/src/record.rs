@@ -11,7 +11,8 @@
 //!   length of a block that was missed is that of the next [`Admit`](Event::Admit) of its key. Without
 //!   one before the next look-up of the key, the block was not kept.
 //! - An `Admit` after a miss of its key is the fill that answers it. Any other puts a block in unasked:
-//!   written, looked at again, or a guess. A block that is there is replaced.
+//!   written, looked at again, or a guess. A block that is there is replaced. A guess that answers a miss
+//!   by demand was used as soon as it was there: a reader had waited for it.
 //! - The recording begins with a [`Setting`](Event::Setting) for each of the cache's tunables, and a
 //!   [`Resident`](Event::Resident) for each block that is there already, the oldest first. Ghosts and
 //!   shares of a cache that was in use are not recorded: an exact replay needs one recorded from empty.

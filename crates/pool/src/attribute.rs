@@ -93,7 +93,7 @@ impl Dataset {
     fn drop_acls(&self, node: &Znode) {
         let object = node.identity().object;
         for name in ACL_XATTRS {
-            self.blocks.remove(metadata::xattr_key(object, OsStr::new(name)));
+            self.blocks.remove(self.names.xattr_key(object, OsStr::new(name)));
         }
         self.blocks.remove(metadata::xattr_names_key(object));
     }
@@ -101,7 +101,7 @@ impl Dataset {
     /// Drops what is known of file capabilities: whatever writes a file takes them away.
     pub(crate) fn drop_capability(&self, node: &Znode) {
         let object = node.identity().object;
-        self.blocks.remove(metadata::xattr_key(object, OsStr::new(CAPABILITY_XATTR)));
+        self.blocks.remove(self.names.xattr_key(object, OsStr::new(CAPABILITY_XATTR)));
         self.blocks.remove(metadata::xattr_names_key(object));
     }
 
@@ -136,7 +136,7 @@ impl Dataset {
 
     /// An extended attribute from the cache; ENODATA when there is none.
     pub fn cached_xattr(&self, ino: u64, name: &OsStr) -> Option<Result<Vec<u8>>> {
-        let pin = match self.fresh_block(ino, |object| metadata::xattr_key(object, name))? {
+        let pin = match self.fresh_block(ino, |object| self.names.xattr_key(object, name))? {
             Ok(pin) => pin,
             Err(error) => return Some(Err(error)),
         };
@@ -152,7 +152,7 @@ impl Dataset {
         let node = self.visit_node(ino)?;
         self.refresh(&node)?;
         let sequence = node.sequence();
-        let key = metadata::xattr_key(node.identity().object, name);
+        let key = self.names.xattr_key(node.identity().object, name);
         match self.ask(|| self.blocks.contains(key), |origin| origin.get_xattr(&**node, name)) {
             Ok(value) => {
                 self.keep_metadata(&node, key, &metadata::encode_xattr(name, Some(&value)), sequence);
@@ -234,7 +234,7 @@ impl Dataset {
         self.verify_before(&node)?;
         let changed = change(&node);
         let object = node.identity().object;
-        for key in [metadata::xattr_key(object, name), metadata::xattr_names_key(object)] {
+        for key in [self.names.xattr_key(object, name), metadata::xattr_names_key(object)] {
             self.blocks.remove(key);
         }
         match changed {

@@ -70,6 +70,9 @@ impl Blocks {
         len: usize,
         how: Admit,
     ) -> Result<Filling<'_>, Full> {
+        if self.recorder.is_on() {
+            self.recorder.note_charge(self.cache.charged());
+        }
         let anon = self.cache.admit(key, kind, len, how)?;
         let act =
             Act::Admit { kind, is_guess: how.asked == Asked::Prefetch, stays: how.keep == Keep::Cached };

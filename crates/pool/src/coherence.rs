@@ -410,7 +410,7 @@ impl Dataset {
         let Some(dir) = self.visit_file(dir) else {
             return;
         };
-        let key = metadata::name_key(dir.identity().object, name);
+        let key = self.names.name_key(dir.identity().object, name);
         let known = self.blocks.peek(key).and_then(|pin| metadata::decode_name(&pin, name));
         let is_unknown = known.is_none();
         let is_dir_expected = self.compare(&dir);

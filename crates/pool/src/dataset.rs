@@ -24,7 +24,7 @@ use rustix::io::Errno;
 
 use crate::blocks::Blocks;
 use crate::flight::Flights;
-use crate::metadata::{self, Dnode};
+use crate::metadata::{self, Dnode, NameHash};
 use crate::object::Objects;
 use crate::property::{Coherence, Properties};
 use crate::recorder::Recorder;
@@ -140,6 +140,7 @@ pub struct Dataset {
     pub(crate) id: DatasetId,
     /// The object under which dnodes are kept.
     pub(crate) object: ObjectId,
+    pub(crate) names: NameHash,
     pub(crate) origin: Arc<dyn Origin>,
     pub(crate) info: OriginInfo,
     pub(crate) properties: Properties,
@@ -199,6 +200,7 @@ impl Dataset {
             name: name.to_owned(),
             id,
             object,
+            names: NameHash::new(id),
             origin,
             info,
             properties,

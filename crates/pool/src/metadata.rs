@@ -8,10 +8,10 @@
 //! | sort | under object | number | holds |
 //! |---|---|---|---|
 //! | dnode | the dataset | hash of the inode number | attributes and object of a file |
-//! | name | the directory | hash of the name | which file it is, or that there is none |
+//! | name | the directory | [`NameHash`] | which file it is, or that there is none |
 //! | listing | the directory | part | entries; part 0 begins with the count of parts |
 //! | link | the link | 0 | its target |
-//! | xattr | the file | hash of the name | its value, or that there is none |
+//! | xattr | the file | [`NameHash`] | its value, or that there is none |
 //! | xattrs | the file | 0 | the names |
 //! | page | the directory | part | attributes of a listing's part: copies of dnodes |
 //! | stamp | the directory | 0 | which pages are true: those of this stamp |
@@ -19,8 +19,10 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
+use arcwell_base::identity::DatasetId;
 use arcwell_base::origin::{DirEntry, FileId, FileType, Stat, Timestamp};
 use arcwell_base::{BlockKey, ObjectId};
+use siphasher::sip::SipHasher13;
 
 use crate::znode::ObjectIdentity;
 
@@ -49,9 +51,27 @@ pub(crate) fn dnode_key(dataset: ObjectId, ino: u64) -> BlockKey {
     key(dataset, Sort::Dnode, BlockKey::new(dataset, ino).hash())
 }
 
-/// The key of a name in a directory.
-pub(crate) fn name_key(directory: ObjectId, name: &OsStr) -> BlockKey {
-    key(directory, Sort::Name, hash(name))
+/// Numbers for names that only a dataset can compute.
+///
+/// Keys go into recordings, and recordings are handed on: with a plain hash, anybody could try names
+/// until one fits. SipHash under the dataset's id, which is random and in no recording, is the same in
+/// every run and nobody else's.
+pub(crate) struct NameHash(SipHasher13);
+
+impl NameHash {
+    pub(crate) fn new(dataset: DatasetId) -> Self {
+        NameHash(SipHasher13::new_with_key(&dataset.0.to_le_bytes()))
+    }
+
+    /// The key of a name in a directory.
+    pub(crate) fn name_key(&self, directory: ObjectId, name: &OsStr) -> BlockKey {
+        key(directory, Sort::Name, self.0.hash(name.as_bytes()))
+    }
+
+    /// The key of an extended attribute.
+    pub(crate) fn xattr_key(&self, file: ObjectId, name: &OsStr) -> BlockKey {
+        key(file, Sort::Xattr, self.0.hash(name.as_bytes()))
+    }
 }
 
 /// The key of one part of a listing.
@@ -62,11 +82,6 @@ pub(crate) fn listing_key(directory: ObjectId, part: u64) -> BlockKey {
 /// The key of a symbolic link's target.
 pub(crate) fn link_key(link: ObjectId) -> BlockKey {
     key(link, Sort::Link, 0)
-}
-
-/// The key of an extended attribute.
-pub(crate) fn xattr_key(file: ObjectId, name: &OsStr) -> BlockKey {
-    key(file, Sort::Xattr, hash(name))
 }
 
 /// The key of the names of extended attributes.
@@ -82,26 +97,6 @@ pub(crate) fn page_key(directory: ObjectId, part: u64) -> BlockKey {
 /// The key of the stamp that a directory's pages must have.
 pub(crate) fn stamp_key(directory: ObjectId) -> BlockKey {
     key(directory, Sort::Stamp, 0)
-}
-
-/// The key with another number, if it is that of something with a name; the sort stays.
-pub(crate) fn with_number(named: BlockKey, number: impl FnOnce(u64) -> u64) -> BlockKey {
-    let sorts = [Sort::Name, Sort::Xattr].map(|sort| 1 << 3 | sort as u64);
-    match sorts.into_iter().find(|sort| *sort == named.index >> NUMBER_BITS) {
-        Some(_) => {
-            let low = (1 << NUMBER_BITS) - 1;
-            BlockKey::new(named.object, named.index & !low | number(named.index & low) & low)
-        }
-        None => named,
-    }
-}
-
-/// FNV-1a folded through the keys' own mixer: names are short.
-fn hash(name: &OsStr) -> u64 {
-    let fnv = name.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    BlockKey::new(ObjectId(name.len() as u64), fnv).hash()
 }
 
 /// A file's attributes and the object that it is.

@@ -47,7 +47,7 @@ impl Dataset {
             return None;
         }
         let ttl = self.entry_ttl(&dir, identity.checked);
-        let pin = self.metadata(metadata::name_key(identity.object, name))?;
+        let pin = self.metadata(self.names.name_key(identity.object, name))?;
         match metadata::decode_name(&pin, name)? {
             Named::Absent => Some(Ok(Looked::Absent { ttl })),
             Named::File(id) => {
@@ -69,7 +69,7 @@ impl Dataset {
         for _ in 0..RETRIES {
             let (sequence, changes) = (dir.sequence(), self.changes.load(Ordering::Acquire));
             let object = dir.identity().object;
-            let key = metadata::name_key(object, name);
+            let key = self.names.name_key(object, name);
             let stat = match self.ask(|| self.blocks.contains(key), |origin| origin.lookup(&**dir, name)) {
                 Ok(stat) => stat,
                 Err(error) if error.is_absence() => {
@@ -96,7 +96,7 @@ impl Dataset {
     fn last_found(&self, dir: &Arc<Znode>, name: &OsStr) -> Option<Looked> {
         let identity = dir.identity();
         let pin =
-            self.metadata(metadata::name_key(identity.object, name)).filter(|_| identity.checked != 0)?;
+            self.metadata(self.names.name_key(identity.object, name)).filter(|_| identity.checked != 0)?;
         let Named::File(id) = metadata::decode_name(&pin, name)? else { return None };
         let pin = self.metadata(metadata::dnode_key(self.object, id.ino))?;
         let dnode = Dnode::decode(&pin).filter(|dnode| dnode.stat.id == id)?;
@@ -254,7 +254,7 @@ impl Dataset {
     fn named(&self, dir: &Arc<Znode>, name: &OsStr) -> Result<Option<FileId>> {
         let identity = dir.identity();
         if self.is_fresh(dir, &identity) {
-            let pin = self.blocks.peek(metadata::name_key(identity.object, name));
+            let pin = self.blocks.peek(self.names.name_key(identity.object, name));
             match pin.and_then(|pin| metadata::decode_name(&pin, name)) {
                 Some(Named::File(id)) => return Ok(Some(id)),
                 Some(Named::Absent) => return Ok(None),
@@ -400,7 +400,7 @@ impl Dataset {
     /// After a name changed: its block says so (`None`: nobody knows), and the listing goes.
     pub(crate) fn name_changed(&self, dir: &Znode, name: &OsStr, now: Option<Named>) {
         let object = dir.identity().object;
-        let key = metadata::name_key(object, name);
+        let key = self.names.name_key(object, name);
         match now {
             Some(named) => self.replace_metadata(key, &metadata::encode_name(name, named)),
             None => _ = self.blocks.remove(key),

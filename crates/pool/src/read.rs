@@ -191,7 +191,7 @@ impl Dataset {
         for index in first..blocks.end {
             let key = BlockKey::new(identity.object, index);
             let pin = match part.missed == Some(index) {
-                true => self.blocks.peek(key),
+                true => self.blocks.peek(key).inspect(|pin| self.blocks.use_guess(pin)),
                 false => self.blocks.lookup(key, Kind::Data, Asked::Demand),
             };
             let needed = part_of(index, identity.record_size, &wanted).end as usize;
@@ -332,6 +332,9 @@ impl Dataset {
         // Another flight may have landed between the look-up and the claim.
         let len = block_len(key.index, identity);
         if let Some(pin) = self.blocks.peek(key).filter(|pin| pin.len() >= len) {
+            if asked == Asked::Demand {
+                self.blocks.use_guess(&pin);
+            }
             return Ok(smallvec::smallvec![Some(Piece::Pinned(pin))]);
         }
         let offset = key.index * u64::from(identity.record_size);

@@ -27,7 +27,6 @@ use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
 use crate::dataset::Dataset;
-use crate::metadata;
 use crate::tunable::PoolStats;
 use crate::znode::Znode;
 
@@ -61,6 +60,8 @@ pub(crate) enum Act {
         stays: bool,
     },
     Remove,
+    /// Memory held elsewhere: the bytes stand in the place of the object.
+    Charge,
     /// No act: what follows happened at the time that stands in the place of the object.
     Time,
 }
@@ -91,6 +92,8 @@ pub(crate) struct Recorder {
     /// what is written.
     time: CachePadded<AtomicU64>,
     lost: AtomicU64,
+    /// The charge that was noted last.
+    charged: AtomicU64,
     named: Mutex<Vec<Named>>,
     /// Objects that were named last, by their numbers.
     seen: Box<[AtomicU64]>,
@@ -112,6 +115,7 @@ impl Recorder {
             buffers: (0..BUFFERS).map(|_| CachePadded::default()).collect(),
             time: CachePadded::default(),
             lost: AtomicU64::new(0),
+            charged: AtomicU64::new(0),
             named: Mutex::default(),
             seen: (0..NAMED_SEEN).map(|_| AtomicU64::new(0)).collect(),
             clock,
@@ -146,6 +150,13 @@ impl Recorder {
         }
         // No block is longer than that (A8 of the cache).
         buffer.noted.push(Noted { key, len: len as u32, act });
+    }
+
+    /// Notes what is charged to the cache, where it matters: before room is made in it.
+    pub(crate) fn note_charge(&self, bytes: u64) {
+        if self.charged.swap(bytes, Ordering::Relaxed) != bytes {
+            self.note(BlockKey::new(ObjectId(bytes), 0), 0, Act::Charge);
+        }
     }
 
     /// Moves the clock on. What only reads it gets a time of its own between two changes.
@@ -185,6 +196,7 @@ impl Recorder {
         *self.named.lock() = Vec::new();
         self.seen.iter().for_each(|seen| seen.store(0, Ordering::Relaxed));
         self.lost.store(0, Ordering::Relaxed);
+        self.charged.store(0, Ordering::Relaxed);
     }
 }
 
@@ -217,7 +229,6 @@ pub struct Recording {
     /// µs of the last event.
     last: u64,
     settings: Vec<u64>,
-    charged: u64,
     /// Hides names; `None` when they are wanted.
     mask: Option<RandomState>,
 }
@@ -247,6 +258,7 @@ impl Dataset {
         let encoder = Encoder::new(&header, &mut head);
         let began = recorder.tick();
         recorder.is_on.store(true, Ordering::Release);
+        recorder.note_charge(self.shared.cache.charged());
         self.znodes.open_nodes().iter().for_each(|node| recorder.name(node));
         Ok(Recording {
             dataset: Arc::clone(self),
@@ -258,7 +270,6 @@ impl Dataset {
             spare: Vec::new(),
             last: 0,
             settings: Vec::new(),
-            charged: 0,
             mask: (!has_names).then(RandomState::new),
         })
     }
@@ -316,7 +327,7 @@ impl Recording {
         false
     }
 
-    /// Tunables and charges that are not what they were.
+    /// Tunables that are not what they were.
     fn take_settings(&mut self, out: &mut Vec<u8>) {
         let cache = &self.dataset.shared.cache;
         let settings = cache.tunables().settings();
@@ -327,11 +338,6 @@ impl Recording {
                 self.encoder.encode(self.last, &event, out);
             }
         }
-        cache.refresh_gauges();
-        let charged = cache.stats().other_size.value();
-        if std::mem::replace(&mut self.charged, charged) != charged {
-            self.encoder.encode(self.last, &Event::Charge { bytes: charged }, out);
-        }
     }
 
     fn take_residents(&mut self, out: &mut Vec<u8>) {
@@ -340,7 +346,6 @@ impl Recording {
         for (key, state) in self.residents.split_off(rest).into_iter().rev() {
             let Some(pin) = cache.peek(key) else { continue };
             let (kind, len) = (pin.kind(), pin.len() as u32);
-            let key = self.masked(key);
             let event = Event::Resident { key, kind, len, is_frequent: state == State::Mfu };
             self.encoder.encode(self.last, &event, out);
         }
@@ -350,12 +355,12 @@ impl Recording {
         let Noted { key, len, act } = *noted;
         // Whoever was still busy with the recording before this one may have noted something older.
         self.last = at.saturating_sub(self.began) / 1000;
-        let key = self.masked(key);
         let event = match act {
             Act::Hit { kind, is_guess } => Event::Lookup { key, kind, is_guess, hit: Some(len) },
             Act::Miss { kind, is_guess } => Event::Lookup { key, kind, is_guess, hit: None },
             Act::Admit { kind, is_guess, stays } => Event::Admit { key, kind, len, is_guess, stays },
             Act::Remove => Event::Remove { key },
+            Act::Charge => Event::Charge { bytes: key.object.0 },
             Act::Time => return,
         };
         self.encoder.encode(self.last, &event, out);
@@ -368,14 +373,6 @@ impl Recording {
             None => Name::Plain(bytes[..bytes.len().min(NAME_MAX)].to_owned()),
         };
         self.encoder.encode(self.last, &Event::Object { object, parent, name }, out);
-    }
-
-    /// The key under which a block is recorded: keys of names hold hashes that anybody can compute.
-    fn masked(&self, key: BlockKey) -> BlockKey {
-        match &self.mask {
-            Some(mask) => metadata::with_number(key, |number| mask.hash_one(number)),
-            None => key,
-        }
     }
 }
 
