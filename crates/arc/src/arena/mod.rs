@@ -1,0 +1,4 @@
+//! Memory of the cache's own: the island of unsafe code where its bytes come from.
+
+pub(crate) mod line;
+pub(crate) mod region;
