@@ -75,26 +75,26 @@ impl Region {
     /// Nobody uses these bytes meanwhile.
     pub(crate) unsafe fn give_back(&self, pages: Range<usize>) {
         // SAFETY: the caller's promise.
-        unsafe { self.advise(pages, Advice::LinuxDontNeed) }
+        let given = unsafe { self.advise(pages, Advice::LinuxDontNeed) };
+        // The kernel refuses pages that somebody locked, and keeps them: that costs memory, nothing else.
+        debug_assert!(given.is_ok(), "{given:?}");
     }
 
-    /// Asks for huge pages where memory is not there yet, or for small ones.
-    pub(crate) fn want_huge(&self, pages: Range<usize>, huge: bool) {
+    /// Asks for huge pages where memory is not there yet, or for small ones. Says whether the kernel
+    /// knows the difference.
+    pub(crate) fn want_huge(&self, pages: Range<usize>, huge: bool) -> bool {
         let advice = if huge { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
         // SAFETY: this advice changes no byte.
-        unsafe { self.advise(pages, advice) }
+        unsafe { self.advise(pages, advice) }.is_ok()
     }
 
     /// # Safety
     /// If the advice takes bytes away, nobody uses them.
-    unsafe fn advise(&self, pages: Range<usize>, advice: Advice) {
+    unsafe fn advise(&self, pages: Range<usize>, advice: Advice) -> rustix::io::Result<()> {
         assert!(pages.start <= pages.end && pages.end <= self.len, "{pages:?} lies outside of the region");
         debug_assert!(pages.start.is_multiple_of(PAGE) && pages.end.is_multiple_of(PAGE));
         // SAFETY: the range lies in our mapping; the caller answers for its bytes.
-        let advised =
-            unsafe { rustix::mm::madvise(self.base.as_ptr().add(pages.start).cast(), pages.len(), advice) };
-        // Advice that the kernel does not know is not taken: nothing depends on it but memory.
-        debug_assert!(advised.is_ok() || advice != Advice::LinuxDontNeed, "{advised:?}");
+        unsafe { rustix::mm::madvise(self.base.as_ptr().add(pages.start).cast(), pages.len(), advice) }
     }
 }
 

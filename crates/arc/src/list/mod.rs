@@ -1,55 +1,95 @@
 //! The lists behind one trait: where the unpinned blocks of a state and kind wait, newest to oldest.
 //!
-//! Two implementations can be compared in one run: [`single`] is exact and has one lock,
-//! [`multilist`] is nearly exact and has several. Both are rows of [`sublist`]s. A list knows blocks
-//! only by [`Place`]; it never looks at a header, and calls made on it never take a shard's lock.
+//! Three implementations can be compared in one run: [`single`] is exact and has one lock, [`multilist`]
+//! is nearly exact and has several; both are rows of [`sublist`]s, from which a block is taken while it
+//! is used. [`pages`] is exact, and a block stays where it is while it is used: nothing is locked for it.
+//!
+//! A list knows blocks only by the numbers of their headers and never looks at one. Changes of a block's
+//! place are made under the lock of its header; under a list's own locks no other is taken.
 
 mod multilist;
+mod pages;
 mod single;
 mod sublist;
 
 use smallvec::SmallVec;
 
 pub(crate) use self::multilist::{Multilist, sublist_of};
+pub(crate) use self::pages::Pages;
 pub(crate) use self::single::Single;
 pub(crate) use self::sublist::Node;
 pub use crate::slab::End;
 
-/// Where a block's header lies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Place {
-    /// Which shard.
-    pub(crate) shard: u32,
-    /// Which slot of the shard's slab.
-    pub(crate) slot: u32,
-}
-
 /// A block seen on a list. It may have left the list by the time someone looks at its header: then
-/// the header no longer names this node.
+/// the header no longer names this place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Listed {
-    /// The node in the list's own storage.
-    pub(crate) node: u32,
-    /// The header.
-    pub(crate) place: Place,
+    /// Its place on the list; never zero.
+    pub(crate) place: u64,
+    /// The number of its header.
+    pub(crate) number: u32,
 }
 
 /// Blocks seen on a list; few enough to need no allocation in the common case.
 pub(crate) type Sighting = SmallVec<[Listed; 16]>;
 
-/// The unpinned blocks of one state and kind.
+/// What came of a block that a pass of eviction has come upon.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Passed {
+    /// So many bytes are free now, or none.
+    Freed(u64),
+    /// The same, and no more are needed.
+    Enough(u64),
+}
+
+/// The blocks of one state and kind.
 pub(crate) trait List: Send + Sync + std::fmt::Debug {
+    /// Whether blocks stay on the list while they are used.
+    fn keeps_used(&self) -> bool {
+        false
+    }
+
     /// Number of sublists.
     fn sublists(&self) -> usize;
 
-    /// Adds a block at the head and returns its node.
-    fn insert(&self, hash: u64, place: Place, bytes: u64) -> u32;
+    /// Adds a block at the head and returns its place.
+    fn insert(&self, hash: u64, number: u32, bytes: u64) -> u64;
 
     /// Takes a block off.
-    fn remove(&self, hash: u64, node: u32, bytes: u64);
+    fn remove(&self, hash: u64, place: u64, bytes: u64);
+
+    /// Whether a block is so near to the head that moving it there is not worth it. `percent` says of how
+    /// much of the list that is true.
+    fn is_near_head(&self, _place: u64, _percent: u64) -> bool {
+        false
+    }
 
     /// Adds up to `want` blocks of a sublist to `seen`, from one end inwards.
     fn look(&self, sublist: usize, from: End, want: usize, seen: &mut Sighting);
+
+    /// Offers blocks to `evict`, the oldest of a sublist first, until it has enough. When the first `want`
+    /// gave nothing, more are tried. Returns the bytes that are free now.
+    fn pass(&self, sublist: usize, want: usize, evict: &mut dyn FnMut(Listed) -> Passed) -> u64 {
+        /// When a tail gives nothing, this many times as much of it is looked at.
+        const DEEPER: usize = 8;
+        let (mut freed, mut want) = (0, want);
+        let mut seen = Sighting::new();
+        loop {
+            let known = seen.len();
+            seen.clear();
+            self.look(sublist, End::Tail, want, &mut seen);
+            for &listed in seen.iter().skip(known) {
+                match evict(listed) {
+                    Passed::Freed(bytes) => freed += bytes,
+                    Passed::Enough(bytes) => return freed + bytes,
+                }
+            }
+            if freed > 0 || seen.len() < want {
+                return freed;
+            }
+            want = want.saturating_mul(DEEPER);
+        }
+    }
 
     /// Bytes of all blocks on the list.
     fn bytes(&self) -> u64;
@@ -65,14 +105,14 @@ mod tests {
     fn order(list: &dyn List, end: End) -> Vec<u32> {
         let mut seen = Sighting::new();
         (0..list.sublists()).for_each(|sublist| list.look(sublist, end, usize::MAX, &mut seen));
-        seen.iter().map(|listed| listed.place.slot).collect()
+        seen.iter().map(|listed| listed.number).collect()
     }
 
     #[test]
     fn single_is_exact_from_either_end() {
         let list = Single::default();
-        let nodes: Vec<u32> = (0..9).map(|slot| list.insert(7, Place { shard: 0, slot }, 10)).collect();
-        list.remove(7, nodes[4], 10);
+        let places: Vec<u64> = (0..9).map(|number| list.insert(7, number, 10)).collect();
+        list.remove(7, places[4], 10);
         assert_eq!(order(&list, End::Tail), [0, 1, 2, 3, 5, 6, 7, 8]);
         assert_eq!(order(&list, End::Head), [8, 7, 6, 5, 3, 2, 1, 0]);
         assert_eq!((list.bytes(), list.len()), (80, 8));
@@ -83,13 +123,13 @@ mod tests {
         let list = Multilist::new(8);
         for slot in 0..8000 {
             let key = arcwell_base::BlockKey::new(arcwell_base::ObjectId(1), u64::from(slot));
-            list.insert(key.hash(), Place { shard: 0, slot }, 1);
+            list.insert(key.hash(), slot, 1);
         }
         for sublist in 0..8 {
             let mut seen = Sighting::new();
             list.look(sublist, End::Tail, usize::MAX, &mut seen);
             assert!((850..1150).contains(&seen.len()), "sublist {sublist} holds {}", seen.len());
-            assert!(seen.is_sorted_by_key(|listed| listed.place.slot));
+            assert!(seen.is_sorted_by_key(|listed| listed.number));
         }
         assert_eq!((list.bytes(), list.len()), (8000, 8000));
     }

@@ -6,7 +6,7 @@
 use crossbeam_utils::CachePadded;
 
 use super::sublist::Sublist;
-use super::{End, List, Place, Sighting};
+use super::{End, List, Sighting};
 
 /// A list in nearly exact order.
 #[derive(Debug)]
@@ -33,12 +33,12 @@ impl List for Multilist {
         self.0.len()
     }
 
-    fn insert(&self, hash: u64, place: Place, bytes: u64) -> u32 {
-        self.sublist(hash).insert(place, bytes)
+    fn insert(&self, hash: u64, number: u32, bytes: u64) -> u64 {
+        self.sublist(hash).insert(number, bytes)
     }
 
-    fn remove(&self, hash: u64, node: u32, bytes: u64) {
-        self.sublist(hash).remove(node, bytes);
+    fn remove(&self, hash: u64, place: u64, bytes: u64) {
+        self.sublist(hash).remove(place, bytes);
     }
 
     fn look(&self, sublist: usize, from: End, want: usize, seen: &mut Sighting) {

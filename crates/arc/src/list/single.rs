@@ -1,7 +1,7 @@
 //! One lock a state and kind: exact order, and the lock that every hit waits for.
 
 use super::sublist::Sublist;
-use super::{End, List, Place, Sighting};
+use super::{End, List, Sighting};
 
 /// A list in exact order.
 #[derive(Debug, Default)]
@@ -12,12 +12,12 @@ impl List for Single {
         1
     }
 
-    fn insert(&self, _hash: u64, place: Place, bytes: u64) -> u32 {
-        self.0.insert(place, bytes)
+    fn insert(&self, _hash: u64, number: u32, bytes: u64) -> u64 {
+        self.0.insert(number, bytes)
     }
 
-    fn remove(&self, _hash: u64, node: u32, bytes: u64) {
-        self.0.remove(node, bytes);
+    fn remove(&self, _hash: u64, place: u64, bytes: u64) {
+        self.0.remove(place, bytes);
     }
 
     fn look(&self, _sublist: usize, from: End, want: usize, seen: &mut Sighting) {

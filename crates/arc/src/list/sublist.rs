@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::{Listed, Place, Sighting};
+use super::{Listed, Sighting};
 use crate::slab::{Chain, End, Linked, Links, Slab};
 
-/// A block's place in a chain. The links lie here and not in the header, because a header is under
-/// its shard's lock and a block's neighbours belong to other shards.
+/// A block's place in a chain. The links lie here and not in the header: a header is under a lock of its
+/// own, and whoever unlinks a block changes its neighbours.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     links: Links,
-    place: Place,
+    number: u32,
 }
 
 impl Linked for Node {
@@ -40,16 +40,17 @@ pub(super) struct Sublist {
 }
 
 impl Sublist {
-    pub(super) fn insert(&self, place: Place, bytes: u64) -> u32 {
+    pub(super) fn insert(&self, number: u32, bytes: u64) -> u64 {
         let row = &mut *self.row.lock();
-        let node = row.nodes.insert(Node { links: Links::default(), place });
+        let node = row.nodes.insert(Node { links: Links::default(), number });
         row.chain.push(&mut row.nodes, node);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.len.store(row.chain.len(), Ordering::Relaxed);
-        node
+        u64::from(node) + 1
     }
 
-    pub(super) fn remove(&self, node: u32, bytes: u64) {
+    pub(super) fn remove(&self, place: u64, bytes: u64) {
+        let node = (place - 1) as u32;
         let row = &mut *self.row.lock();
         row.chain.unlink(&mut row.nodes, node);
         row.nodes.remove(node);
@@ -60,7 +61,7 @@ impl Sublist {
     pub(super) fn look(&self, from: End, want: usize, seen: &mut Sighting) {
         let row = &*self.row.lock();
         let nodes = row.chain.walk(&row.nodes, from).take(want);
-        seen.extend(nodes.map(|node| Listed { node, place: row.nodes[node].place }));
+        seen.extend(nodes.map(|node| Listed { place: u64::from(node) + 1, number: row.nodes[node].number }));
     }
 
     pub(super) fn bytes(&self) -> u64 {
