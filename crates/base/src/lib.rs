@@ -11,6 +11,7 @@
 //! - [`table`]: one row declares a tunable or a statistic; everything else is printed from it.
 //! - [`clock`]: time as a thing that a test can move.
 //! - [`identity`]: what is remembered of files from one run to the next.
+//! - [`lock`]: locks with names, and who waited for which.
 //! - [`origin`]: the trait of whatever holds the truth behind a dataset.
 //! - [`record`]: what was asked of the cache, as events and as bytes.
 
@@ -18,6 +19,7 @@ pub mod clock;
 pub mod error;
 pub mod identity;
 pub mod key;
+pub mod lock;
 pub mod origin;
 pub mod record;
 pub mod size;
