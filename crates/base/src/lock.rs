@@ -89,10 +89,10 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 /// A lock that is held, until this is dropped.
 #[must_use = "a lock is held only as long as its guard lives"]
 pub struct MutexGuard<'a, T: ?Sized> {
-    // Before what measures how long it was held, as fields are dropped in this order.
+    // Before what counts that it was held: fields are dropped in this order.
     guard: parking_lot::MutexGuard<'a, T>,
     #[cfg(feature = "lockstat")]
-    _hold: Option<lockstat::count::Hold>,
+    _hold: lockstat::count::Hold,
 }
 
 impl<T: ?Sized> Deref for MutexGuard<'_, T> {

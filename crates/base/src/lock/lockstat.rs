@@ -1,8 +1,9 @@
 //! Who took which lock, how often, and how long it waited: what the feature `lockstat` counts.
 //!
 //! Every thread counts in a table of its own, which others touch only to read it, so that counting
-//! makes no two threads wait that would not have waited without it. A thread that ends leaves its
-//! counts behind. Without the feature the table is always empty.
+//! makes no two threads wait that would not have waited without it; and it counts when the lock has been
+//! let go, so that no lock is held for longer than without it. A thread that ends leaves its counts
+//! behind. Without the feature the table is always empty.
 
 /// Whether this build counts.
 pub const IS_COUNTING: bool = cfg!(feature = "lockstat");
@@ -22,14 +23,28 @@ pub struct Row {
     pub waited_ns: u64,
     /// How often it was not taken because it was not free and the caller would not wait.
     pub failed_tries: u64,
-    /// How often it was measured how long the lock was held: at one acquisition in 64, less those that
-    /// were so long that the holder cannot have been running.
+    /// How often it was measured how long the lock was held: at one acquisition in 61, less those that
+    /// had to wait, and those that were so long that the holder cannot have been running.
     pub held_samples: u64,
     /// The sum of these measurements in ns, without what it costs to read the clock.
     pub held_ns: u64,
+    /// Marks that the locks left by their addresses: see [`Row::instances`].
+    marks: Marks,
 }
 
+/// As many marks as tell a thousand locks apart.
+type Marks = [u64; 4];
+
 impl Row {
+    /// About how many locks of this name were taken here: by how many of 256 marks, to which their
+    /// addresses were spread, are not set (linear counting: Whang and others, TODS 1990). Within a few
+    /// per cent up to some hundred; never above 1,500.
+    pub fn instances(&self) -> f64 {
+        let all = f64::from(u64::BITS * self.marks.len() as u32);
+        let unset: u32 = self.marks.iter().map(|word| word.count_zeros()).sum();
+        all * (all / f64::from(unset).max(0.75)).ln()
+    }
+
     /// How long the lock was held, in ns on the mean; `None` where that was never measured.
     pub fn mean_hold_ns(&self) -> Option<f64> {
         (self.held_samples > 0).then(|| self.held_ns as f64 / self.held_samples as f64)
@@ -54,6 +69,7 @@ pub fn reset() {
 pub(super) mod count {
     //! The counting itself.
 
+    use std::cell::Cell;
     use std::collections::BTreeMap;
     use std::panic::Location;
     use std::sync::{Arc, OnceLock};
@@ -61,10 +77,11 @@ pub(super) mod count {
 
     use parking_lot::{Mutex, MutexGuard};
 
-    use super::Row;
+    use super::{Marks, Row};
 
-    /// One acquisition in so many is timed: reading the clock costs more than most locks are held.
-    const SAMPLE_EVERY: u64 = 64;
+    /// One acquisition in so many is timed: reading the clock costs more than most locks are held. A
+    /// prime, as a loop that takes two or four locks in turn would always have the same one timed.
+    const SAMPLE_EVERY: u32 = 61;
 
     /// A holder who kept a lock for longer was interrupted while he held it.
     const HOLD_MAX: Duration = Duration::from_micros(50);
@@ -114,52 +131,49 @@ pub(super) mod count {
         }
     }
 
-    /// A lock that is held, and since when. Dropped after the lock was let go.
+    /// A lock that is held. It is counted when this is dropped, after the lock was let go.
     #[derive(Debug)]
     pub(crate) struct Hold {
         site: Site,
-        since: Instant,
+        address: usize,
+        waited: Option<Duration>,
+        /// Since when, if this acquisition is a sample.
+        since: Option<Instant>,
     }
 
     impl Drop for Hold {
         fn drop(&mut self) {
-            let held = self.since.elapsed();
-            if held > HOLD_MAX {
-                return;
-            }
+            let held = self.since.map(|since| since.elapsed()).filter(|held| *held <= HOLD_MAX);
             count(self.site, |row| {
-                row.held_samples += 1;
-                row.held_ns += held.saturating_sub(clock_cost()).as_nanos() as u64;
+                row.acquired += 1;
+                if let Some(waited) = self.waited {
+                    row.contended += 1;
+                    row.waited_ns += waited.as_nanos() as u64;
+                }
+                if let Some(held) = held {
+                    row.held_samples += 1;
+                    row.held_ns += held.saturating_sub(clock_cost()).as_nanos() as u64;
+                }
+                mark(&mut row.marks, self.address);
             });
         }
     }
 
     #[inline]
     #[track_caller]
-    pub(crate) fn lock<'a, T: ?Sized>(
-        name: &'static str,
-        lock: &'a Mutex<T>,
-    ) -> (MutexGuard<'a, T>, Option<Hold>) {
+    pub(crate) fn lock<'a, T: ?Sized>(name: &'static str, lock: &'a Mutex<T>) -> (MutexGuard<'a, T>, Hold) {
         let site = Site { lock: name, caller: Location::caller() };
-        let Some(guard) = lock.try_lock() else { return wait(site, lock) };
-        let is_sample = count(site, |row| {
-            row.acquired += 1;
-            row.acquired % SAMPLE_EVERY == 0
-        });
-        (guard, is_sample.then(|| Hold { site, since: Instant::now() }))
-    }
-
-    #[cold]
-    fn wait<T: ?Sized>(site: Site, lock: &Mutex<T>) -> (MutexGuard<'_, T>, Option<Hold>) {
-        let start = Instant::now();
-        let guard = lock.lock();
-        let waited = start.elapsed().as_nanos() as u64;
-        count(site, |row| {
-            row.acquired += 1;
-            row.contended += 1;
-            row.waited_ns += waited;
-        });
-        (guard, None)
+        let address = std::ptr::from_ref(lock).addr();
+        match lock.try_lock() {
+            Some(guard) => {
+                (guard, Hold { site, address, waited: None, since: is_sample().then(Instant::now) })
+            }
+            None => {
+                let start = Instant::now();
+                let guard = lock.lock();
+                (guard, Hold { site, address, waited: Some(start.elapsed()), since: None })
+            }
+        }
     }
 
     #[inline]
@@ -167,20 +181,39 @@ pub(super) mod count {
     pub(crate) fn try_lock<'a, T: ?Sized>(
         name: &'static str,
         lock: &'a Mutex<T>,
-    ) -> Option<(MutexGuard<'a, T>, Option<Hold>)> {
+    ) -> Option<(MutexGuard<'a, T>, Hold)> {
         let site = Site { lock: name, caller: Location::caller() };
-        let guard = lock.try_lock();
-        count(site, |row| match guard {
-            Some(_) => row.acquired += 1,
-            None => row.failed_tries += 1,
-        });
-        guard.map(|guard| (guard, None))
+        let Some(guard) = lock.try_lock() else {
+            count(site, |row| row.failed_tries += 1);
+            return None;
+        };
+        let address = std::ptr::from_ref(lock).addr();
+        Some((guard, Hold { site, address, waited: None, since: is_sample().then(Instant::now) }))
     }
 
-    fn count<R>(site: Site, change: impl Fn(&mut Row) -> R) -> R {
+    fn is_sample() -> bool {
+        thread_local! {
+            static TURN: Cell<u32> = const { Cell::new(0) };
+        }
+        let turn = TURN.get() + 1;
+        TURN.set(turn % SAMPLE_EVERY);
+        turn == SAMPLE_EVERY
+    }
+
+    /// Sets one of the marks, whichever the address spreads to (the finalizer of MurmurHash3: addresses
+    /// that lie at equal distances must not spread better than by chance).
+    fn mark(marks: &mut Marks, address: usize) {
+        let mut bits = address as u64;
+        bits = (bits ^ (bits >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        bits = (bits ^ (bits >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+        let bit = bits >> 56;
+        marks[(bit / 64) as usize] |= 1 << (bit % 64);
+    }
+
+    fn count(site: Site, change: impl Fn(&mut Row)) {
         let counted = OWN.try_with(|own| change(row_of(&mut own.0.lock(), site)));
         // A thread that is about to be gone has no table any more.
-        counted.unwrap_or_else(|_| change(row_of(&mut THREADS.lock().ended, site)))
+        counted.unwrap_or_else(|_| change(row_of(&mut THREADS.lock().ended, site)));
     }
 
     fn row_of(tally: &mut Tally, site: Site) -> &mut Row {
@@ -198,6 +231,7 @@ pub(super) mod count {
         sum.failed_tries += row.failed_tries;
         sum.held_samples += row.held_samples;
         sum.held_ns += row.held_ns;
+        sum.marks.iter_mut().zip(row.marks).for_each(|(sum, marks)| *sum |= marks);
     }
 
     pub(super) fn table() -> Vec<Row> {
@@ -259,6 +293,21 @@ mod tests {
             rows.iter().map(|row| (row.acquired, row.failed_tries, row.held_samples > 0)).collect();
         assert_eq!(counts, [(128, 0, true), (1, 0, false), (0, 1, false)]);
         assert!(rows.iter().all(|row| row.caller.starts_with(file!()) && row.contended == 0), "{rows:?}");
+    }
+
+    #[cfg(feature = "lockstat")]
+    #[test]
+    fn locks_of_one_name_are_told_apart_by_number() {
+        for (name, count, range) in
+            [("test: one", 1, 0.9..1.1), ("test: 64", 64, 50.0..78.0), ("test: 400", 400, 300.0..500.0)]
+        {
+            let locks: Vec<Mutex<u64>> = (0..count).map(|_| Mutex::named(name)).collect();
+            for _ in 0..3 {
+                locks.iter().for_each(|lock| *lock.lock() += 1);
+            }
+            let instances = rows(name)[0].instances();
+            assert!(range.contains(&instances), "{name}: {instances}");
+        }
     }
 
     #[cfg(feature = "lockstat")]
