@@ -12,6 +12,7 @@
 //! - [`clock`]: time as a thing that a test can move.
 //! - [`identity`]: what is remembered of files from one run to the next.
 //! - [`lane`]: a place of its own for what each thread counts.
+//! - [`lock`]: locks with names, and who waited for which.
 //! - [`origin`]: the trait of whatever holds the truth behind a dataset.
 //! - [`record`]: what was asked of the cache, as events and as bytes.
 
@@ -20,6 +21,7 @@ pub mod error;
 pub mod identity;
 pub mod key;
 pub mod lane;
+pub mod lock;
 pub mod origin;
 pub mod record;
 pub mod size;

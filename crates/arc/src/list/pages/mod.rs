@@ -1,0 +1,294 @@
+//! Lists as chains of page arrays (MC-ARC): exact order, and blocks that stay on the list while they are
+//! used, so that a hit changes nothing here.
+//!
+//! New blocks go into the slots of the page at the head, one after the other; when it is full, another page
+//! becomes the head. A block that is to move leaves its slot empty and takes one of the head's. Eviction
+//! takes the page at the tail out of the chain, so that two that evict at once never work on the same
+//! blocks; what it could not take stays in the page, which goes back to the tail when the pass ends. A page
+//! in which nothing is left is used again, wherever in the chain it was.
+//!
+//! Pages are numbered in the order in which they were the head: how far a block is from the head is
+//! arithmetic on that number, and a place in the list stays meaningful however many pages come and go.
+//!
+//! Locks: the chain's, for a few instructions, when a page becomes the head, is taken for eviction, goes
+//! back, or has become empty: for one block in as many as a page holds. Slots are taken and emptied
+//! without it ([`page`]).
+
+mod page;
+
+use std::collections::VecDeque;
+use std::io;
+
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use self::page::{Page, SLOTS_A_LINE};
+use super::{End, List, Listed, Passed, Sighting};
+use crate::arena::line::Lines;
+use crate::sync::{AtomicU64, Ordering};
+
+/// Slots of a page at least.
+pub(crate) const SLOTS_MIN: u64 = SLOTS_A_LINE as u64;
+/// And at most: places in a page are told in 20 bits.
+pub(crate) const SLOTS_MAX: u64 = 4096;
+
+/// A page that is no longer in the chain.
+const GONE: u32 = u32::MAX;
+
+/// The pages in order, the oldest first; the last is the head.
+#[derive(Debug, Default)]
+struct Chain {
+    /// Sequence and number of each.
+    pages: VecDeque<(u64, u32)>,
+    /// Pages of those that are gone from between others.
+    gone: usize,
+    vacant: Vec<u32>,
+    /// Pages that were ever used.
+    used: u32,
+    next: u64,
+}
+
+/// See the module's doc.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    rows: Lines,
+    lines_a_page: usize,
+    /// The number of the page at the head, and in the upper half its generation.
+    head: AtomicU64,
+    /// Its sequence.
+    newest: AtomicU64,
+    bytes: AtomicU64,
+    len: AtomicU64,
+    chain: Mutex<Chain>,
+}
+
+/// A page that one thread has taken out of the chain.
+struct Claimed {
+    sequence: u64,
+    page: u32,
+}
+
+impl Pages {
+    /// A list of up to `blocks` blocks in pages of `slots`.
+    ///
+    /// # Errors
+    /// The kernel's, for want of address space.
+    pub(crate) fn reserve(blocks: u32, slots: u64) -> io::Result<Pages> {
+        let slots = slots.clamp(SLOTS_MIN, SLOTS_MAX) as usize;
+        let lines_a_page = 1 + slots.div_ceil(SLOTS_A_LINE);
+        // At worst each page holds one block, but for the head and those that are being emptied.
+        const SPARE: usize = 1024;
+        let rows = Lines::reserve((blocks as usize + SPARE).saturating_mul(lines_a_page))?;
+        let pages = Pages {
+            rows,
+            lines_a_page,
+            head: AtomicU64::new(0),
+            newest: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            len: AtomicU64::new(0),
+            chain: Mutex::default(),
+        };
+        pages.begin_page(&mut pages.chain.lock());
+        Ok(pages)
+    }
+
+    fn page(&self, number: u32) -> Page<'_> {
+        let first = number as usize * self.lines_a_page;
+        Page::of(&self.rows[first..first + self.lines_a_page])
+    }
+
+    /// Makes an empty page the head.
+    fn begin_page(&self, chain: &mut Chain) {
+        let number = chain.vacant.pop().unwrap_or_else(|| {
+            chain.used += 1;
+            chain.used - 1
+        });
+        let sequence = chain.next;
+        chain.next += 1;
+        let generation = self.page(number).begin(sequence);
+        chain.pages.push_back((sequence, number));
+        self.newest.store(sequence, Ordering::Relaxed);
+        self.head.store(generation << 32 | u64::from(number), Ordering::Release);
+    }
+
+    /// Has another page follow the head that was `head`, if nobody has done so.
+    #[cold]
+    fn turn_over(&self, head: u64) {
+        let mut chain = self.chain.lock();
+        if self.head.load(Ordering::Acquire) == head {
+            self.begin_page(&mut chain);
+            self.retire(&mut chain, head as u32);
+        }
+    }
+
+    /// Takes a page out of the chain if nothing is left in it.
+    fn retire(&self, chain: &mut Chain, number: u32) {
+        let page = self.page(number);
+        let is_head = self.head.load(Ordering::Relaxed) as u32 == number;
+        if is_head || page.fill().live() > 0 {
+            return;
+        }
+        let sequence = page.sequence().load(Ordering::Relaxed);
+        let Ok(place) = chain.pages.binary_search_by_key(&sequence, |(sequence, _)| *sequence) else { return };
+        if chain.pages[place].1 != number {
+            return;
+        }
+        chain.pages[place].1 = GONE;
+        chain.gone += 1;
+        chain.vacant.push(number);
+        while chain.pages.front().is_some_and(|(_, number)| *number == GONE) {
+            chain.pages.pop_front();
+            chain.gone -= 1;
+        }
+        if chain.gone > chain.pages.len() / 2 {
+            chain.pages.retain(|(_, number)| *number != GONE);
+            chain.gone = 0;
+        }
+    }
+
+    /// Takes the oldest page out of the chain.
+    fn claim(&self) -> Option<Claimed> {
+        let mut chain = self.chain.lock();
+        let (sequence, page) = *chain.pages.front()?;
+        debug_assert_ne!(page, GONE, "what is gone is not left at the tail");
+        if chain.pages.len() == 1 {
+            if self.page(page).fill().live() == 0 {
+                return None;
+            }
+            // The head itself: what comes from now on goes behind it.
+            self.page(page).close();
+            self.begin_page(&mut chain);
+        }
+        chain.pages.pop_front();
+        while chain.pages.front().is_some_and(|(_, number)| *number == GONE) {
+            chain.pages.pop_front();
+            chain.gone -= 1;
+        }
+        Some(Claimed { sequence, page })
+    }
+
+    /// Puts a page back where it was.
+    fn put_back(&self, claimed: &Claimed) {
+        let mut chain = self.chain.lock();
+        if self.page(claimed.page).fill().live() == 0 {
+            chain.vacant.push(claimed.page);
+            return;
+        }
+        let place = chain.pages.partition_point(|(sequence, _)| *sequence < claimed.sequence);
+        chain.pages.insert(place, (claimed.sequence, claimed.page));
+        // Whoever took the last block out meanwhile did not find the page in the chain.
+        self.retire(&mut chain, claimed.page);
+    }
+
+    /// Offers the blocks of a page, the oldest first. `true` when there are enough.
+    fn sweep(&self, number: u32, freed: &mut u64, evict: &mut dyn FnMut(Listed) -> Passed) -> bool {
+        let page = self.page(number);
+        let (mut start, mut is_enough) = (page.start().load(Ordering::Relaxed) as usize, false);
+        for slot in start..page.given() {
+            let Some(block) = page.block(slot) else { continue };
+            let passed = evict(Listed { place: place_of(number, slot), number: block });
+            let (Passed::Freed(bytes) | Passed::Enough(bytes)) = passed;
+            *freed += bytes;
+            is_enough = matches!(passed, Passed::Enough(_));
+            if is_enough {
+                break;
+            }
+        }
+        while start < page.given() && page.was_left(start) {
+            start += 1;
+        }
+        page.start().store(start as u64, Ordering::Relaxed);
+        is_enough
+    }
+}
+
+fn place_of(page: u32, slot: usize) -> u64 {
+    u64::from(page) << 32 | (slot as u64 + 1)
+}
+
+fn parts_of(place: u64) -> (u32, usize) {
+    ((place >> 32) as u32, (place as u32 - 1) as usize)
+}
+
+impl List for Pages {
+    fn keeps_used(&self) -> bool {
+        true
+    }
+
+    fn sublists(&self) -> usize {
+        1
+    }
+
+    fn insert(&self, _hash: u64, number: u32, bytes: u64) -> u64 {
+        loop {
+            let head = self.head.load(Ordering::Acquire);
+            let page = self.page(head as u32);
+            if let Some(slot) = page.reserve(head >> 32) {
+                page.fill_slot(slot, number);
+                self.bytes.fetch_add(bytes, Ordering::Relaxed);
+                self.len.fetch_add(1, Ordering::Relaxed);
+                return place_of(head as u32, slot);
+            }
+            self.turn_over(head);
+        }
+    }
+
+    fn remove(&self, _hash: u64, place: u64, bytes: u64) {
+        let (number, slot) = parts_of(place);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.len.fetch_sub(1, Ordering::Relaxed);
+        if self.page(number).clear(slot) {
+            self.retire(&mut self.chain.lock(), number);
+        }
+    }
+
+    fn is_near_head(&self, place: u64, percent: u64) -> bool {
+        let (number, slot) = parts_of(place);
+        let (page, newest) = (self.page(number), self.newest.load(Ordering::Relaxed));
+        let head = self.page(self.head.load(Ordering::Relaxed) as u32);
+        let pages = newest.saturating_sub(page.sequence().load(Ordering::Relaxed));
+        let behind = (pages * page.size() + head.fill().given()).saturating_sub(slot as u64);
+        behind.saturating_mul(100) < percent * self.len.load(Ordering::Relaxed)
+    }
+
+    fn look(&self, _sublist: usize, from: End, want: usize, seen: &mut Sighting) {
+        let chain = self.chain.lock();
+        let slots = |&(_, number): &(u64, u32)| {
+            let given = if number == GONE { 0 } else { self.page(number).given() };
+            let start = if number == GONE { 0 } else { self.page(number).start().load(Ordering::Relaxed) as usize };
+            (start..given).map(move |slot| (number, slot))
+        };
+        let block = |(number, slot)| {
+            let number_of = self.page(number).block(slot)?;
+            Some(Listed { place: place_of(number, slot), number: number_of })
+        };
+        match from {
+            End::Tail => seen.extend(chain.pages.iter().flat_map(slots).filter_map(block).take(want)),
+            End::Head => {
+                let newest_first = chain.pages.iter().rev().flat_map(|page| slots(page).rev());
+                seen.extend(newest_first.filter_map(block).take(want));
+            }
+        }
+    }
+
+    fn pass(&self, _sublist: usize, _want: usize, evict: &mut dyn FnMut(Listed) -> Passed) -> u64 {
+        let (mut freed, mut kept) = (0, SmallVec::<[Claimed; 4]>::new());
+        while let Some(claimed) = self.claim() {
+            let is_enough = self.sweep(claimed.page, &mut freed, evict);
+            kept.push(claimed);
+            if is_enough || freed > 0 {
+                break;
+            }
+        }
+        kept.iter().rev().for_each(|claimed| self.put_back(claimed));
+        freed
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed) as usize
+    }
+}
