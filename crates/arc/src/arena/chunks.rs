@@ -40,8 +40,13 @@ impl Chunks {
             return self.is_huge(at);
         }
         if !region.want_huge(bytes(at * CHUNK..(at + 1) * CHUNK), huge) {
-            self.refused |= huge;
-            return self.is_huge(at);
+            if huge {
+                self.refused = true;
+            } else {
+                // There is no room for another record: fewer are needed if none is marked.
+                self.unmark_all(region);
+            }
+            return false;
         }
         let here = at as usize;
         if self.marks.len() <= here {
@@ -58,10 +63,9 @@ impl Chunks {
     }
 
     fn unmark_all(&mut self, region: &Region) {
-        if region.want_huge(bytes(0..self.marks.len() as u32 * CHUNK), false) {
-            self.marks.fill(false);
-            self.edges = 0;
-        }
+        region.want_huge(bytes(0..self.marks.len() as u32 * CHUNK), false);
+        self.marks.fill(false);
+        self.edges = 0;
     }
 
     /// Marked chunks, by number.

@@ -114,7 +114,9 @@ impl Extents {
         let (mut pages, mut runs) = ([0; 2], [0; 2]);
         let mut before: Option<(Pages, Sort)> = None;
         for (run, sort) in self.runs() {
-            if run.is_empty() || before.is_some_and(|(b, s)| b.end > run.start || b.end == run.start && s == sort) {
+            if run.is_empty()
+                || before.is_some_and(|(b, s)| b.end > run.start || b.end == run.start && s == sort)
+            {
                 return Err(format!("R1: {run:?} overlaps or touches the run before"));
             }
             if !self.by_len[sort as usize].contains(&(run.end - run.start, run.start)) {
@@ -125,7 +127,10 @@ impl Extents {
             before = Some((run, sort));
         }
         if pages != self.pages || runs != [self.by_len[0].len(), self.by_len[1].len()] {
-            return Err(format!("R2: {pages:?} pages in {runs:?} runs, but {:?} pages are counted", self.pages));
+            return Err(format!(
+                "R2: {pages:?} pages in {runs:?} runs, but {:?} pages are counted",
+                self.pages
+            ));
         }
         Ok(())
     }

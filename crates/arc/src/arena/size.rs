@@ -112,7 +112,8 @@ mod tests {
         for len in 1..=2 * PAGE {
             let takes = Size::of(len).bytes() as usize;
             assert!(takes >= len && takes.is_multiple_of(GRAIN), "{len} takes {takes}");
-            let limit = if len > LARGEST_SLOT { len.next_multiple_of(PAGE) } else { (len + GRAIN).max(len * 7 / 6) };
+            let limit =
+                if len > LARGEST_SLOT { len.next_multiple_of(PAGE) } else { (len + GRAIN).max(len * 7 / 6) };
             assert!(takes <= limit, "{len} takes {takes}");
             if (16..2000).contains(&len) {
                 lost += (takes - len) as f64 / takes as f64;
