@@ -1,18 +1,17 @@
 //! Admission: room is made, the block is filled as [`Anon`], then published.
 
 use std::fmt;
-use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
 
 use arcwell_base::{BlockKey, Kind};
 
-use crate::buffer::Buffer;
+use crate::arena::Place;
+use crate::block::Arrival;
 use crate::cache::Cache;
+use crate::duel::Request;
 use crate::header::State;
 use crate::list::{End, Sighting, sublist_of};
-use crate::pin::Pin;
+use crate::pin::Anon;
 use crate::policy::{GhostHit, Past, Tick};
-use crate::shard::{Arrival, Shard};
 
 /// Who asked for a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,23 +52,9 @@ impl fmt::Display for Full {
 
 impl std::error::Error for Full {}
 
-/// A block that is being filled; nobody else sees it until it is published. Dropping it instead
-/// gives its memory back; what the cache learned when it was admitted stays learned.
-pub struct Anon {
-    shard: Arc<Shard>,
-    key: BlockKey,
-    kind: Kind,
-    goal: State,
-    is_guess: bool,
-    len: u32,
-    /// Counted as anon until published; 0 afterwards.
-    reserved: u64,
-    /// `None` for a phantom.
-    bytes: Option<Buffer>,
-}
-
 impl Cache {
-    /// Makes room for a block of `len` bytes and returns it, zeroed, to be filled.
+    /// Makes room for a block of `len` bytes and returns it, to be filled. What is in it before is no
+    /// secret of another process, but may be what some other block of this cache held.
     ///
     /// Here the cache learns: when a block is admitted on demand while its ghost is remembered, the
     /// targets move before room is made.
@@ -78,9 +63,7 @@ impl Cache {
     /// [`Full`] when the block is larger than half of the target, or when so much is pinned that
     /// even the tolerated overshoot would be exceeded.
     pub fn admit(&self, key: BlockKey, kind: Kind, len: usize, how: Admit) -> Result<Anon, Full> {
-        let mut anon = self.reserve(key, kind, len, how)?;
-        anon.bytes = Some(Buffer::zeroed(len));
-        Ok(anon)
+        self.reserve(key, kind, len, how, false)
     }
 
     /// The same without memory: the block counts as if it had `len` bytes, and reads as empty. For
@@ -89,13 +72,21 @@ impl Cache {
     /// # Errors
     /// As [`Cache::admit`].
     pub fn admit_phantom(&self, key: BlockKey, kind: Kind, len: usize, how: Admit) -> Result<Anon, Full> {
-        self.reserve(key, kind, len, how)
+        self.reserve(key, kind, len, how, true)
     }
 
-    fn reserve(&self, key: BlockKey, kind: Kind, len: usize, how: Admit) -> Result<Anon, Full> {
+    fn reserve(
+        &self,
+        key: BlockKey,
+        kind: Kind,
+        len: usize,
+        how: Admit,
+        is_phantom: bool,
+    ) -> Result<Anon, Full> {
         let shared = &self.shared;
         let Some((len, bytes)) = shared.charge_of(len) else { return Err(self.refuse()) };
         let hash = key.hash();
+        shared.settle_notes();
         shared.grow(bytes);
         if bytes > shared.target() / 2 {
             return Err(self.refuse());
@@ -109,13 +100,17 @@ impl Cache {
         if goal == State::Uncached && is_guess {
             self.bound_uncached(bytes);
         }
+        let Some(number) = shared.headers.take() else { return Err(self.refuse()) };
         // Counted before room is made: threads that admit at once see each other's needs.
         shared.partition.reserve(goal, kind, bytes);
         shared.advance(bytes);
-        let shard = Arc::clone(self.shard(hash));
-        let anon = Anon { shard, key, kind, goal, is_guess, len, reserved: bytes, bytes: None };
+        let arrival = Arrival { key, kind, goal, is_guess, len, place: Place::NONE, number };
+        let mut anon = Anon::new(shared.clone(), arrival, bytes);
         self.make_room(again);
-        if shared.size() > shared.brink() { Err(self.refuse()) } else { Ok(anon) }
+        if shared.size() > shared.brink() || !(is_phantom || anon.has_memory()) {
+            return Err(self.refuse());
+        }
+        Ok(anon)
     }
 
     /// A request that was a miss: lets the rules compete for it, and learns from its ghost. Returns the
@@ -124,7 +119,7 @@ impl Cache {
         let (shared, stats) = (&self.shared, self.stats());
         if shared.partition.is_on_trial(hash) {
             // What is written over was there.
-            self.observe(hash, bytes, self.contains(key));
+            shared.observe(Request { hash, bytes, was_hit: self.contains(key) });
         }
         let learned = shared.partition.learn(hash, shared.room(), shared.tunables.meta_balance());
         let Some((hit, shares, sizes)) = learned else { return (None, State::Mru) };
@@ -144,73 +139,14 @@ impl Cache {
         let mut seen = Sighting::new();
         list.look(sublist_of(hash, list.sublists()), End::Tail, 1, &mut seen);
         let &listed = seen.first()?;
-        let table = self.shards[listed.place.shard as usize].table.lock();
-        table.sighted(listed, (State::Mfu, kind)).map(|header| header.tick)
+        let header = self.shared.headers.at(listed.number);
+        let tick = header.tick();
+        self.shared.stands(&header, listed, (State::Mfu, kind)).then_some(tick)
     }
 
     #[cold]
     fn refuse(&self) -> Full {
         self.shared.stats.refused.add(1);
         Full
-    }
-}
-
-impl Anon {
-    /// Which block this will be.
-    pub fn key(&self) -> BlockKey {
-        self.key
-    }
-
-    /// Shortens the block (at the end of a file, say) and gives the rest back. A length that is not
-    /// shorter changes nothing.
-    pub fn truncate(&mut self, len: usize) {
-        if len >= self.len as usize {
-            return;
-        }
-        self.len = len as u32;
-        if let Some(bytes) = &mut self.bytes {
-            bytes.truncate(len);
-        }
-        let needed = self.shard.shared.overhead.of_block(len);
-        self.shard.shared.partition.unreserve(self.goal, self.kind, self.reserved - needed);
-        self.reserved = needed;
-    }
-
-    /// Makes the block findable. A block with the same key is replaced; who has it pinned keeps the
-    /// bytes that it had.
-    pub fn publish(mut self) -> Pin {
-        let buffer = match self.bytes.take() {
-            Some(bytes) => Arc::new(bytes),
-            None => Arc::clone(&self.shard.shared.blank),
-        };
-        self.reserved = 0;
-        let Anon { key, kind, goal, is_guess, len, .. } = self;
-        self.shard.publish(Arrival { key, kind, goal, is_guess, len, buffer })
-    }
-}
-
-impl Drop for Anon {
-    fn drop(&mut self) {
-        self.shard.shared.partition.unreserve(self.goal, self.kind, self.reserved);
-    }
-}
-
-impl Deref for Anon {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        self.bytes.as_deref().unwrap_or_default()
-    }
-}
-
-impl DerefMut for Anon {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        self.bytes.as_deref_mut().unwrap_or_default()
-    }
-}
-
-impl fmt::Debug for Anon {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "anon {:?} ({:?}, {} bytes)", self.key, self.kind, self.len)
     }
 }

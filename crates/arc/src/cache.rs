@@ -1,39 +1,45 @@
 //! The cache as the pool and the simulator see it.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arcwell_base::table::Tunables;
 use arcwell_base::{BlockKey, Kind};
 
 use crate::admit::Asked;
+use crate::block::Purpose;
 use crate::config::Config;
 use crate::duel::Request;
-use crate::header::State;
+use crate::header::{State, Word};
 use crate::list::{End, Sighting};
 use crate::pin::Pin;
-use crate::shard::{Purpose, Shard};
+use crate::pin::owner::Owner;
 use crate::shared::Shared;
 use crate::stat::ArcStats;
 use crate::tunable::ArcTunables;
 
-/// Parts of the table; more than threads that run at once, so that two rarely meet.
-const SHARDS: u32 = 64;
+/// Keys of a batch whose lines are fetched ahead of the one that is looked at.
+const AHEAD: usize = 4;
 
 /// The adaptive replacement cache. Shared between threads behind a `std::sync::Arc`; pins keep what
 /// they need alive by themselves.
-#[derive(Debug)]
 pub struct Cache {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) shards: Box<[Arc<Shard>]>,
+    pub(crate) shared: Owner,
+}
+
+impl std::fmt::Debug for Cache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cache").field("shared", &*self.shared).finish()
+    }
 }
 
 impl Cache {
     /// An empty cache.
+    ///
+    /// # Panics
+    /// When the process may not reserve the address space: some tens of times `size_max`.
     pub fn new(config: Config) -> Cache {
-        let shared = Arc::new(Shared::new(&config));
-        let shards = (0..SHARDS).map(|number| Shard::new(number, Arc::clone(&shared))).collect();
-        Cache { shared, shards }
+        let shared = Shared::new(&config).expect("address space for the cache");
+        Cache { shared: Owner::new(shared) }
     }
 
     /// The tunables. After storing one, call [`Cache::adjust`].
@@ -47,57 +53,117 @@ impl Cache {
     }
 
     /// Finds a block and pins it. Counts one hit or one miss; `kind` says of what.
+    #[inline]
     pub fn lookup(&self, key: BlockKey, kind: Kind, asked: Asked) -> Option<Pin> {
-        let purpose = match asked {
-            Asked::Demand => Purpose::Demand,
-            Asked::Prefetch => Purpose::Prefetch,
-        };
-        let hash = key.hash();
-        let found = self.shard(hash).pin(key, hash, purpose);
-        self.count(kind, asked, found.as_ref().map(|found| found.state));
-        let found = found?;
-        if asked == Asked::Demand && found.state != State::Uncached {
-            // The first use of what prefetch read would have been a miss.
-            self.observe(hash, found.bytes, !found.is_first_use);
-        }
-        Some(found.pin)
+        self.lookup_hashed(key, key.hash(), kind, asked)
     }
 
-    /// Lets the two rules compete for a request.
-    pub(crate) fn observe(&self, hash: u64, bytes: u64, was_hit: bool) {
-        let (partition, request) = (&self.shared.partition, Request { hash, bytes, was_hit });
-        if partition.is_on_trial(hash) && partition.observe(request, self.shared.allowed_shadows()) {
-            self.stats().rule_changes.add(1);
+    #[inline]
+    fn lookup_hashed(&self, key: BlockKey, hash: u64, kind: Kind, asked: Asked) -> Option<Pin> {
+        let (purpose, marks) = match asked {
+            // A guess is not marked as used by its first use: the second is still of interest.
+            Asked::Demand if self.shared.keeps_used => (Purpose::Demand, Word::USED),
+            Asked::Demand => (Purpose::Demand, 0),
+            Asked::Prefetch => (Purpose::Prefetch, 0),
+        };
+        let mark = |word: Word| match (purpose, word.has(Word::GUESS)) {
+            (Purpose::Demand, true) => word.without(Word::GUESS),
+            _ => word.with(marks),
+        };
+        let found = self.find(key, hash, mark);
+        self.shared.noted.count(kind, asked, found.as_ref().and_then(|(_, before)| before.state()));
+        let (pin, before) = found?;
+        self.shared.use_block(pin.number(), before, hash, purpose);
+        Some(pin)
+    }
+
+    #[inline]
+    fn find(&self, key: BlockKey, hash: u64, mark: impl Fn(Word) -> Word) -> Option<(Pin, Word)> {
+        self.shared.table.find(hash, |number| Pin::take(&self.shared, number, key, &mark))
+    }
+
+    /// Looks up many blocks, and hands out each with its place in `keys`, in order; `None` where it is not there.
+    /// While `each` is busy with one, what the look-up of the next ones will need is fetched from memory: so a
+    /// batch costs less than its look-ups one by one.
+    pub fn lookup_many(
+        &self,
+        keys: &[BlockKey],
+        kind: Kind,
+        asked: Asked,
+        mut each: impl FnMut(usize, Option<Pin>),
+    ) {
+        let table = &self.shared.table;
+        let mut hashes = [0; 2 * AHEAD];
+        let fetch_bucket = |place: usize, hashes: &mut [u64; 2 * AHEAD]| {
+            if let Some(key) = keys.get(place) {
+                hashes[place % (2 * AHEAD)] = key.hash();
+                table.prefetch(key.hash());
+            }
+        };
+        let fetch_header = |place: usize, hashes: &[u64; 2 * AHEAD]| {
+            if place < keys.len()
+                && let Some(number) = table.guess(hashes[place % (2 * AHEAD)])
+            {
+                self.shared.headers.prefetch(number);
+            }
+        };
+        (0..2 * AHEAD - 1).for_each(|place| fetch_bucket(place, &mut hashes));
+        (0..AHEAD).for_each(|place| fetch_header(place, &hashes));
+        for (place, &key) in keys.iter().enumerate() {
+            let hash = hashes[place % (2 * AHEAD)];
+            fetch_bucket(place + 2 * AHEAD - 1, &mut hashes);
+            fetch_header(place + AHEAD, &hashes);
+            each(place, self.lookup_hashed(key, hash, kind, asked));
         }
     }
 
     /// Finds a block and pins it, without counting and without changing its standing.
     pub fn peek(&self, key: BlockKey) -> Option<Pin> {
-        let hash = key.hash();
-        self.shard(hash).pin(key, hash, Purpose::Peek).map(|found| found.pin)
+        self.find(key, key.hash(), |word| word).map(|(pin, _)| pin)
     }
 
     /// Tells that a block is used by someone whose lookup missed it, and who then waited for prefetch to
     /// read it: its first use, if nobody used it before. Counts no hit.
     pub fn use_guess(&self, pin: &Pin) {
-        if let Some(bytes) = pin.shard.use_guess(pin.slot) {
-            self.observe(pin.key.hash(), bytes, false);
+        debug_assert!(pin.is_of(&self.shared));
+        let header = self.shared.headers.at(pin.number());
+        let before = header.update(|word| word.has(Word::GUESS).then(|| word.without(Word::GUESS)));
+        let Some(before) = before else { return };
+        header.set_tick(self.shared.now());
+        self.shared.count_first_use(header, before);
+        if before.can_be_found() && before.state() != Some(State::Uncached) {
+            let (hash, bytes) = (header.key().hash(), self.shared.bytes(header));
+            self.shared.observe(Request { hash, bytes, was_hit: false });
         }
     }
 
     /// Whether a block is in memory.
     pub fn contains(&self, key: BlockKey) -> bool {
-        let hash = key.hash();
-        self.shard(hash).table.lock().find(key, hash).is_some()
+        let is_it = |number| {
+            let header = self.shared.headers.at(number);
+            let word = header.load();
+            let is_its = word.can_be_found() && header.key() == key;
+            (is_its && header.load().generation() == word.generation()).then_some(())
+        };
+        self.shared.table.find(key.hash(), is_it).is_some()
     }
 
     /// Forgets a block, and its ghost; `true` when there was a block. It may be pinned: readers keep
     /// their bytes, but it is no longer found.
     pub fn remove(&self, key: BlockKey) -> bool {
-        let hash = key.hash();
-        let was_there = self.shard(hash).remove(key, hash);
-        self.stats().deleted.add(was_there.into());
-        was_there
+        let (hash, shared) = (key.hash(), &self.shared);
+        let is_it = |number| shared.headers.at(number).key() == key;
+        let taken = shared.table.take(hash, is_it, |found| {
+            shared.partition.ghosts.remove(hash);
+            found.map(|number| shared.headers.at(number).load().generation())
+        });
+        if let Some(taken) = &taken
+            && let Some(generation) = taken.answer
+        {
+            shared.detach(taken.number, generation);
+        }
+        self.stats().deleted.add(taken.is_some().into());
+        taken.is_some()
     }
 
     /// Counts memory that is held elsewhere on the cache's behalf; the lists shrink by it.
@@ -152,6 +218,8 @@ impl Cache {
         self.shared.trim_ghosts();
         self.shared.trim_distant(usize::MAX);
         self.make_room(None);
+        // What is free now goes to the machine, and does not wait here for the next block.
+        self.shared.arena.give_back();
     }
 
     /// While `held`, the target does not grow by itself.
@@ -175,35 +243,10 @@ impl Cache {
         let deepest = rows.iter().map(|row| row.len()).max().unwrap_or(0);
         let in_turn = (0..deepest).flat_map(|depth| rows.iter().filter_map(move |row| row.get(depth)));
         let key = |listed: &crate::list::Listed| {
-            let table = self.shards[listed.place.shard as usize].table.lock();
-            table.sighted(*listed, (state, kind)).map(|header| header.key)
+            let header = self.shared.headers.at(listed.number);
+            let key = header.key();
+            self.shared.stands(&header, *listed, (state, kind)).then_some(key)
         };
         in_turn.filter_map(key).take(limit).collect()
-    }
-
-    pub(crate) fn shard(&self, hash: u64) -> &Arc<Shard> {
-        &self.shards[(hash >> 40) as usize % SHARDS as usize]
-    }
-
-    fn count(&self, kind: Kind, asked: Asked, found: Option<State>) {
-        let stats = self.stats();
-        let (all, own) = match (found.is_some(), asked, kind) {
-            (true, Asked::Demand, Kind::Data) => (&stats.hits, &stats.demand_data_hits),
-            (true, Asked::Demand, Kind::Metadata) => (&stats.hits, &stats.demand_metadata_hits),
-            (true, Asked::Prefetch, Kind::Data) => (&stats.hits, &stats.prefetch_data_hits),
-            (true, Asked::Prefetch, Kind::Metadata) => (&stats.hits, &stats.prefetch_metadata_hits),
-            (false, Asked::Demand, Kind::Data) => (&stats.misses, &stats.demand_data_misses),
-            (false, Asked::Demand, Kind::Metadata) => (&stats.misses, &stats.demand_metadata_misses),
-            (false, Asked::Prefetch, Kind::Data) => (&stats.misses, &stats.prefetch_data_misses),
-            (false, Asked::Prefetch, Kind::Metadata) => (&stats.misses, &stats.prefetch_metadata_misses),
-        };
-        all.add(1);
-        own.add(1);
-        match found {
-            Some(State::Mru) => stats.mru_hits.add(1),
-            Some(State::Mfu) => stats.mfu_hits.add(1),
-            Some(State::Uncached) => stats.uncached_hits.add(1),
-            Some(State::Anon) | None => {}
-        }
     }
 }

@@ -7,7 +7,7 @@ use arcwell_base::Kind;
 
 use crate::cache::Cache;
 use crate::ghost::known_bits;
-use crate::header::{Header, State};
+use crate::header::{Header, State, UNLISTED, Word};
 use crate::list::{End, Listed, Sighting};
 use crate::policy::{DISTANT_CAPS, ONE, Rank};
 
@@ -34,7 +34,7 @@ impl From<String> for Violation {
 /// Bytes by state and kind.
 type Sums = [[u64; 2]; State::ALL.len()];
 
-/// What the shards hold, recounted.
+/// What the headers say, recounted.
 #[derive(Default)]
 struct Census {
     bytes: Sums,
@@ -43,8 +43,8 @@ struct Census {
     blocks: u64,
     /// What ghosts would know of the hashes of the blocks in the tables.
     hashes: HashSet<u64>,
-    /// The node of each listed block, by shard and slot.
-    nodes: HashMap<(u32, u32), (u32, State, Kind)>,
+    /// The place of each listed block, by the number of its header.
+    places: HashMap<u32, (u64, State, Kind)>,
 }
 
 impl Cache {
@@ -59,45 +59,50 @@ impl Cache {
         self.check_sums(&census)?;
         self.shared.partition.ghosts.validate(|hash| census.hashes.contains(&hash))?;
         self.shared.partition.validate_trial()?;
+        self.shared.arena.validate()?;
         Ok(self.check_policy()?)
     }
 
-    /// A1, A3: what each shard holds.
+    /// A1, A3: what the headers say, and whether the table leads to them.
     fn census(&self) -> Result<Census, String> {
-        let mut census = Census::default();
-        for (number, shard) in (0..).zip(&self.shards) {
-            let table = shard.table.lock();
-            let mut indexed = 0;
-            for (slot, header) in table.headers.places().filter(|(_, header)| header.buffer.is_some()) {
-                let hash = header.key.hash();
-                let is_indexed = table.find(header.key, hash) == Some(slot);
-                if is_indexed == (header.state == State::Anon) {
-                    return Err(format!("A1: in the table: {is_indexed}, but {header:?}"));
-                }
-                if is_indexed {
-                    indexed += 1;
-                    census.hashes.insert(known_bits(hash));
-                }
-                self.check_header(header)?;
-                census.add(number, slot, header, self.shared.overhead.of_block(header.len as usize));
+        let (mut census, shared) = (Census::default(), &self.shared);
+        let mut indexed = 0;
+        for number in shared.headers.numbers() {
+            let header = shared.headers.at(number);
+            let word = header.load();
+            let Some(state) = word.state() else { continue };
+            let hash = header.key().hash();
+            let is_indexed = shared.table.find(hash, |found| (found == number).then_some(())).is_some();
+            if is_indexed == (state == State::Anon) {
+                return Err(format!("A1: in the table: {is_indexed}, but {header:?}"));
             }
-            if indexed != table.index.len() {
-                return Err(format!("A1: {} keys lead to {indexed} headers", table.index.len()));
+            if is_indexed {
+                indexed += 1;
+                census.hashes.insert(known_bits(hash));
             }
+            self.check_header(header, state)?;
+            census.add(number, header, state, shared.bytes(header));
+        }
+        if indexed != shared.table.len() {
+            return Err(format!("A1: {} keys lead to {indexed} headers", shared.table.len()));
         }
         Ok(census)
     }
 
-    fn check_header(&self, header: &Header) -> Result<(), String> {
-        let must_be_listed = header.pins == 0;
-        let may_be_listed = header.state != State::Anon;
-        if must_be_listed && !header.is_listed() || header.is_listed() && !may_be_listed {
-            return Err(format!("A2: on a list: {}, but {header:?}", header.is_listed()));
+    fn check_header(&self, header: Header<'_>, state: State) -> Result<(), String> {
+        let (word, is_listed) = (header.load(), header.listed() != UNLISTED);
+        let must_be_listed = word.pins() == 0 || self.shared.keeps_used && state != State::Anon;
+        let may_be_listed = state != State::Anon;
+        if word.has(Word::LOCKED) {
+            return Err(format!("A2: nobody is there, but locked: {header:?}"));
         }
-        if header.state == State::Uncached && !header.is_guess && header.pins == 0 {
+        if must_be_listed && !is_listed || is_listed && !may_be_listed {
+            return Err(format!("A2: on a list: {is_listed}, but {header:?}"));
+        }
+        if state == State::Uncached && !word.has(Word::GUESS) && word.pins() == 0 {
             return Err(format!("A6: used and uncached, but still there: {header:?}"));
         }
-        if header.state == State::Mfu && header.is_guess {
+        if state == State::Mfu && word.has(Word::GUESS) {
             return Err(format!("A6: nobody asked for it, but it is in mfu: {header:?}"));
         }
         Ok(())
@@ -113,9 +118,9 @@ impl Cache {
                 let mut seen = Sighting::new();
                 list.look(sublist, End::Tail, usize::MAX, &mut seen);
                 len += seen.len();
-                for Listed { node, place } in seen {
-                    if census.nodes.get(&(place.shard, place.slot)) != Some(&(node, state, kind)) {
-                        return Err(format!("A2: {state:?} {kind:?} lists {place:?}, which is not there"));
+                for Listed { place, number } in seen {
+                    if census.places.get(&number) != Some(&(place, state, kind)) {
+                        return Err(format!("A2: {state:?} {kind:?} lists {number}, which is not there"));
                     }
                 }
             }
@@ -125,8 +130,8 @@ impl Cache {
             }
             met += len;
         }
-        if met != census.nodes.len() {
-            return Err(format!("A2: {} blocks say that they are listed, {met} are", census.nodes.len()));
+        if met != census.places.len() {
+            return Err(format!("A2: {} blocks say that they are listed, {met} are", census.places.len()));
         }
         Ok(())
     }
@@ -176,16 +181,16 @@ impl Cache {
 }
 
 impl Census {
-    fn add(&mut self, shard: u32, slot: u32, header: &Header, bytes: u64) {
-        let (state, kind) = (header.state, header.kind);
+    fn add(&mut self, number: u32, header: Header<'_>, state: State, bytes: u64) {
+        let (word, kind) = (header.load(), header.load().kind());
         self.blocks += 1;
         self.bytes[state.index()][kind.index()] += bytes;
-        if header.is_mru_guess() {
+        if word.is_mru_guess() {
             self.guesses[kind.index()] += bytes;
         }
-        if header.is_listed() {
+        if header.listed() != UNLISTED {
             self.listed[state.index()][kind.index()] += bytes;
-            self.nodes.insert((shard, slot), (header.node, state, kind));
+            self.places.insert(number, (header.listed(), state, kind));
         }
     }
 }
@@ -211,26 +216,30 @@ mod tests {
         cache.validate().unwrap_err().to_string()
     }
 
-    fn some_header(cache: &Cache, change: impl FnOnce(&mut Header)) {
-        let mut table = cache.shards.iter().map(|s| s.table.lock()).find(|t| t.headers.len() > 0).unwrap();
-        let slot = table.headers.places().find(|(_, header)| header.buffer.is_some()).unwrap().0;
-        change(&mut table.headers[slot]);
+    fn some_header(cache: &Cache, change: impl FnOnce(Header<'_>)) {
+        let headers = &cache.shared.headers;
+        let number = headers.numbers().find(|&number| headers.at(number).load().state().is_some()).unwrap();
+        change(headers.at(number));
+    }
+
+    fn some_word(cache: &Cache, change: impl Fn(Word) -> Word) {
+        some_header(cache, |header| _ = header.update(|word| Some(change(word))));
     }
 
     #[test]
     fn damage_of_every_kind_is_found() {
         let a = |text: String| text[..2].to_owned();
-        assert_eq!(a(complaint(|c| some_header(c, |h| h.state = State::Anon))), "A1");
-        assert_eq!(a(complaint(|c| some_header(c, |h| h.key.index ^= 1 << 40))), "A1");
-        assert_eq!(a(complaint(|c| some_header(c, |h| h.node = crate::slab::NONE))), "A2");
-        assert_eq!(a(complaint(|c| some_header(c, |h| h.kind = Kind::Metadata))), "A2");
-        assert_eq!(a(complaint(|c| some_header(c, |h| h.len += 100))), "A4");
+        assert_eq!(a(complaint(|c| some_word(c, |word| word.with_state(State::Anon)))), "A1");
+        assert_eq!(a(complaint(|c| some_header(c, |h| h.0.0[1].store(1 << 40, Ordering::Relaxed)))), "A1");
+        assert_eq!(a(complaint(|c| some_header(c, |h| h.set_listed(UNLISTED)))), "A2");
+        assert_eq!(a(complaint(|c| some_word(c, |word| Word(word.0 ^ 1 << 25)))), "A2");
+        assert_eq!(a(complaint(|c| some_header(c, |h| _ = h.0.0[4].fetch_add(100, Ordering::Relaxed)))), "A4");
         assert_eq!(a(complaint(|c| c.shared.partition.enter(State::Mru, Kind::Data, 1))), "A4");
         assert_eq!(a(complaint(|c| c.shared.partition.enter_guess(Kind::Data, 1))), "A4");
         let (past, tick) = (Past::Mru, Tick::default());
         let ghost = GhostHit { past, kind: Kind::Data, bytes: 1 << 20, tick };
         let distant = GhostHit { past: Past::Distant, ..ghost };
-        let haunt = |c: &Cache| some_header(c, |h| c.shared.partition.ghosts.insert(h.key.hash(), ghost));
+        let haunt = |c: &Cache| some_header(c, |h| c.shared.partition.ghosts.insert(h.key().hash(), ghost));
         assert_eq!(a(complaint(|c| c.shared.partition.ghosts.insert(1, ghost))), "A7");
         assert_eq!(a(complaint(|c| c.shared.partition.ghosts.insert(1, distant))), "A7");
         assert_eq!(a(complaint(haunt)), "A5");

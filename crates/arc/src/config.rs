@@ -1,6 +1,7 @@
 //! What a cache is made with.
 
 use crate::footprint::Overhead;
+use crate::list::{SLOTS_MAX, SLOTS_MIN};
 
 /// Sublists at most, unless asked for: beyond this, eviction strays further from the oldest block
 /// than fewer waits are worth.
@@ -9,6 +10,12 @@ const SUBLISTS_MAX: u64 = 8;
 /// Blocks a sublist at least: shorter ones cost about a point of hit ratio.
 const SUBLIST_BLOCKS_MIN: u64 = 512;
 
+/// Pages that a list should have, where a cache is large enough.
+const PAGES_MIN: u64 = 64;
+
+/// Slots of a page, unless asked for: more make the chain shorter than is of use.
+const SLOTS_USUAL: u64 = 64;
+
 /// The kind of lists (`arc.lists`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ListKind {
@@ -16,6 +23,22 @@ pub enum ListKind {
     Single,
     /// Several sublists with a lock each; nearly exact order.
     Multilist,
+    /// Pages of slots (MC-ARC); exact order, and a hit waits for nothing.
+    Pages,
+}
+
+impl ListKind {
+    /// All kinds, in the order of the values of `arc.lists`.
+    pub const ALL: [ListKind; 3] = [ListKind::Single, ListKind::Multilist, ListKind::Pages];
+
+    /// The name, as `arc.lists` and the command line have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ListKind::Single => "single",
+            ListKind::Multilist => "multilist",
+            ListKind::Pages => "pages",
+        }
+    }
 }
 
 /// By what is decided which blocks stay (`arc.policy`).
@@ -41,6 +64,8 @@ pub struct Config {
     pub lists: ListKind,
     /// Sublists a state and kind; `None` chooses by size.
     pub sublists: Option<usize>,
+    /// Slots of a page; `None` chooses by size.
+    pub page_size: Option<u64>,
     /// Bytes of a typical block, for that choice.
     pub typical_block: u64,
     /// Whether bookkeeping counts within the limit.
@@ -58,17 +83,42 @@ impl Config {
             policy: Policy::Adaptive,
             lists: ListKind::Multilist,
             sublists: None,
+            page_size: None,
             typical_block: 32 << 10,
             overhead: Overhead::Counted,
             seed: 0,
         }
     }
 
+    /// Blocks that there is room for: as many as could be if each were charged the least, and the cache
+    /// became sixteen times as large.
+    pub(crate) fn blocks_max(&self) -> u32 {
+        const GROWTH: u64 = 16;
+        const AT_LEAST: u64 = 1 << 16;
+        const AT_MOST: u64 = 1 << 30;
+        let blocks = self.size_max / self.overhead.of_block(0).max(1);
+        blocks.saturating_mul(GROWTH).clamp(AT_LEAST, AT_MOST) as u32
+    }
+
+    /// Address space for buffers: what is free there costs nothing.
+    pub(crate) fn arena_space(&self) -> u64 {
+        const AT_LEAST: u64 = 1 << 30;
+        const AT_MOST: u64 = 15 << 40;
+        self.size_max.saturating_mul(16).clamp(AT_LEAST, AT_MOST)
+    }
+
+    /// Slots of a page: few where there are few blocks, since a page is the least that moves.
+    pub(crate) fn page_slots(&self) -> u64 {
+        let by_size = self.size_max / self.typical_block.max(1) / PAGES_MIN;
+        let slots = self.page_size.unwrap_or(by_size.clamp(SLOTS_MIN, SLOTS_USUAL));
+        slots.clamp(SLOTS_MIN, SLOTS_MAX).next_multiple_of(SLOTS_MIN)
+    }
+
     /// How many sublists a list will have.
     pub(crate) fn sublist_count(&self) -> usize {
         let by_size = self.size_max / self.typical_block.max(1) / SUBLIST_BLOCKS_MIN;
         match (self.lists, self.sublists) {
-            (ListKind::Single, _) => 1,
+            (ListKind::Single | ListKind::Pages, _) => 1,
             (ListKind::Multilist, Some(count)) => count.max(1),
             (ListKind::Multilist, None) => by_size.clamp(1, SUBLISTS_MAX) as usize,
         }

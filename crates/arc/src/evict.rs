@@ -1,9 +1,8 @@
 //! Eviction: bringing the size under the target.
 //!
-//! No lock is held from one block to the next. A sublist's lock is taken to look at its tail and
-//! given back; each block's shard is then only tried, and its header says whether the block still
-//! stands where it was seen. A shard is waited for only when a whole sublist gave nothing: then
-//! nothing is held that anybody could wait for.
+//! No lock is held from one block to the next. A list offers the blocks at its tail; each block's header is
+//! then only tried, and says whether the block still stands where it was seen. A header is waited for only
+//! when a whole list gave nothing: then nothing is held that anybody could wait for.
 
 use std::sync::atomic::Ordering;
 
@@ -11,7 +10,7 @@ use arcwell_base::Kind;
 
 use crate::cache::Cache;
 use crate::header::State;
-use crate::list::{End, Sighting};
+use crate::list::{End, Passed, Sighting};
 use crate::policy::{GhostHit, Rank};
 
 /// Of the target, what may be evicted at most before the policy is asked again: larger steps cost
@@ -92,11 +91,8 @@ impl Cache {
                     break;
                 }
                 list.look(self.shared.rising_sublist(list.sublists()), End::Tail, 1, &mut seen);
-                let promoted = seen.first().is_some_and(|&listed| {
-                    let shard = &self.shards[listed.place.shard as usize];
-                    let table = shard.table.try_lock();
-                    table.is_some_and(|table| shard.promote_sighted(table, listed, kind, fits))
-                });
+                let promoted =
+                    seen.first().is_some_and(|&listed| self.shared.promote_listed(listed, kind, fits));
                 if !promoted {
                     break;
                 }
@@ -145,30 +141,12 @@ impl Cache {
     }
 
     fn evict_sublist(&self, of: (State, Kind), sublist: usize, need: u64, want: usize, how: Manner) -> u64 {
-        /// When a tail gives nothing, this many times as much of it is looked at.
-        const DEEPER: usize = 8;
-        let list = self.shared.partition.list(of.0, of.1);
-        let (mut freed, mut want) = (0, want);
-        let mut seen = Sighting::new();
-        loop {
-            let known = seen.len();
-            seen.clear();
-            list.look(sublist, End::Tail, want, &mut seen);
-            for &listed in seen.iter().skip(known) {
-                let shard = &self.shards[listed.place.shard as usize];
-                let table = shard.table.try_lock().or_else(|| {
-                    self.shared.stats.mutex_miss.add(1);
-                    (how == Manner::Wait).then(|| shard.table.lock())
-                });
-                freed += table.map_or(0, |table| shard.evict(table, listed, of));
-                if freed >= need {
-                    return freed;
-                }
-            }
-            if freed > 0 || seen.len() < want {
-                return freed;
-            }
-            want = want.saturating_mul(DEEPER);
-        }
+        let (shared, mut missing) = (&self.shared, need);
+        let list = shared.partition.list(of.0, of.1);
+        list.pass(sublist, want, &mut |listed| {
+            let freed = shared.evict(listed, of, how == Manner::Wait);
+            missing = missing.saturating_sub(freed);
+            if missing == 0 { Passed::Enough(freed) } else { Passed::Freed(freed) }
+        })
     }
 }

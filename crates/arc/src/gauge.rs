@@ -2,6 +2,7 @@
 
 use arcwell_base::Kind;
 
+use crate::admit::Asked;
 use crate::cache::Cache;
 use crate::header::State;
 use crate::policy::Rank;
@@ -34,6 +35,37 @@ impl Cache {
         stats.distant_ghost_data.set(data);
         stats.distant_ghost_metadata.set(metadata);
         self.refresh_states();
+        self.refresh_lookups();
+    }
+
+    /// Lookups are counted by what they found; the rows are sums of that.
+    fn refresh_lookups(&self) {
+        let (stats, noted) = (self.stats(), &self.shared.noted);
+        let found = |kind: Kind, asked: Asked| {
+            State::LISTED.iter().map(|state| noted.counted(kind, asked, Some(*state))).sum::<u64>()
+        };
+        let (mut hits, mut misses) = (0, 0);
+        for (kind, asked, rows) in [
+            (Kind::Data, Asked::Demand, (&stats.demand_data_hits, &stats.demand_data_misses)),
+            (Kind::Metadata, Asked::Demand, (&stats.demand_metadata_hits, &stats.demand_metadata_misses)),
+            (Kind::Data, Asked::Prefetch, (&stats.prefetch_data_hits, &stats.prefetch_data_misses)),
+            (Kind::Metadata, Asked::Prefetch, (&stats.prefetch_metadata_hits, &stats.prefetch_metadata_misses)),
+        ] {
+            let (hit, missed) = (found(kind, asked), noted.counted(kind, asked, None));
+            rows.0.set_total(hit);
+            rows.1.set_total(missed);
+            (hits, misses) = (hits + hit, misses + missed);
+        }
+        stats.hits.set_total(hits);
+        stats.misses.set_total(misses);
+        for (state, row) in
+            [(State::Mru, &stats.mru_hits), (State::Mfu, &stats.mfu_hits), (State::Uncached, &stats.uncached_hits)]
+        {
+            let each = Kind::ALL.into_iter().flat_map(|kind| {
+                [Asked::Demand, Asked::Prefetch].map(|asked| noted.counted(kind, asked, Some(state)))
+            });
+            row.set_total(each.sum());
+        }
     }
 
     fn refresh_states(&self) {

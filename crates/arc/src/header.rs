@@ -17,6 +17,7 @@
 
 use arcwell_base::{BlockKey, Kind, ObjectId};
 
+use crate::arena::Place;
 use crate::arena::line::Line;
 use crate::policy::{Rank, Tick};
 use crate::sync::{AtomicU64, Ordering};
@@ -212,9 +213,9 @@ impl<'a> Header<'a> {
         BlockKey { object, index: self.index().load(Ordering::Relaxed) }
     }
 
-    /// Where the bytes lie, as the arena counts.
-    pub(crate) fn place(self) -> u64 {
-        self.0.0[3].load(Ordering::Relaxed)
+    /// Where the bytes lie.
+    pub(crate) fn place(self) -> Place {
+        Place::from_bits(self.0.0[3].load(Ordering::Relaxed))
     }
 
     /// Length in bytes, also when the block is a phantom and has none.
@@ -251,10 +252,10 @@ impl<'a> Header<'a> {
     }
 
     /// Describes a block that nobody can find yet.
-    pub(crate) fn describe(self, key: BlockKey, place: u64, len: u32, tick: Tick) {
+    pub(crate) fn describe(self, key: BlockKey, place: Place, len: u32, tick: Tick) {
         self.object().store(key.object.0, Ordering::Relaxed);
         self.index().store(key.index, Ordering::Relaxed);
-        self.0.0[3].store(place, Ordering::Relaxed);
+        self.0.0[3].store(place.to_bits(), Ordering::Relaxed);
         self.0.0[4].store(u64::from(tick.0) << 32 | u64::from(len), Ordering::Relaxed);
         self.set_listed(UNLISTED);
     }
@@ -299,6 +300,12 @@ impl<'a> Header<'a> {
         taken.is_ok().then_some(Locked { header: self, is_vacated: false })
     }
 
+    /// Ends a block that nobody has and nobody can find.
+    pub(crate) fn vacate(self) {
+        let generation = self.load().generation().wrapping_add(1);
+        self.word().store(Word::vacant(generation).0, Ordering::Release);
+    }
+
     /// The lock of a block that was published locked.
     pub(crate) fn locked(self) -> Locked<'a> {
         debug_assert!(self.load().has(Word::LOCKED));
@@ -308,7 +315,7 @@ impl<'a> Header<'a> {
 
 impl std::fmt::Debug for Header<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?}: {:?}, {} bytes at {:#x}", self.key(), self.load(), self.len(), self.place())
+        write!(f, "{:?}: {:?}, {} bytes at {:?}", self.key(), self.load(), self.len(), self.place())
     }
 }
 
@@ -326,7 +333,7 @@ impl<'a> std::ops::Deref for Locked<'a> {
     }
 }
 
-impl Locked<'_> {
+impl<'a> Locked<'a> {
     /// Makes sure that nobody holds the block and nobody will find it any more. `false` when it is held.
     pub(crate) fn claim(&self) -> bool {
         let claimed = self.header.update(|word| {
@@ -336,11 +343,19 @@ impl Locked<'_> {
         claimed.is_some()
     }
 
-    /// Unlocks by ending the block: nobody has it any more.
-    pub(crate) fn vacate(mut self) {
-        let generation = self.header.load().generation().wrapping_add(1);
-        self.header.word().store(Word::vacant(generation).0, Ordering::Release);
+    /// Unlocks a block that will not be found any more: whoever gives the last pin back has to end it. If
+    /// nobody has one, that is the caller, who gets header and word back.
+    pub(crate) fn hide(mut self) -> Option<(Header<'a>, Word)> {
         self.is_vacated = true;
+        let hidden = |word: Word| word.with_state(State::Anon).with(Word::ERRAND);
+        let before = self.header.update(|word| Some(hidden(word).without(Word::LOCKED | Word::USED)))?;
+        (before.pins() == 0).then_some((self.header, before))
+    }
+
+    /// Unlocks by ending a block that was claimed.
+    pub(crate) fn vacate(mut self) {
+        self.is_vacated = true;
+        self.header.vacate();
     }
 }
 

@@ -47,6 +47,14 @@ impl Headers {
         Header(&self.row[number as usize])
     }
 
+    /// Has a header fetched from memory.
+    #[inline]
+    pub(crate) fn prefetch(&self, number: u32) {
+        if let Some(line) = self.row.get(number as usize) {
+            line.prefetch();
+        }
+    }
+
     /// The numbers that were ever taken.
     pub(crate) fn numbers(&self) -> Range<u32> {
         0..self.used.load(Ordering::Acquire).min(self.row.len() as u32)

@@ -66,7 +66,7 @@
 mod admit;
 #[allow(unsafe_code, reason = "an island: see its opening doc")]
 mod arena;
-mod buffer;
+mod block;
 mod cache;
 mod check;
 mod config;
@@ -76,24 +76,27 @@ mod footprint;
 mod gauge;
 mod ghost;
 mod header;
+mod headers;
 mod list;
+mod noted;
 mod partition;
+#[allow(unsafe_code, reason = "an island: see its opening doc")]
 mod pin;
 mod policy;
-mod shard;
 mod shared;
 mod slab;
 mod stat;
 mod sync;
+mod table;
 mod tunable;
 
-pub use admit::{Admit, Anon, Asked, Full, Keep};
+pub use admit::{Admit, Asked, Full, Keep};
 pub use cache::Cache;
 pub use check::Violation;
 pub use config::{Config, ListKind, Policy};
 pub use footprint::Overhead;
 pub use header::State;
 pub use list::End;
-pub use pin::Pin;
+pub use pin::{Anon, Pin};
 pub use stat::ArcStats;
 pub use tunable::ArcTunables;

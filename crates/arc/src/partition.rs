@@ -1,16 +1,17 @@
 //! A partition: lists, ghosts and shares that belong together. The cache has one; a dataset with a
 //! quota of its own will have another over the same table.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arcwell_base::Kind;
-use parking_lot::Mutex;
+use arcwell_base::lock::Mutex;
 
-use crate::config::{ListKind, Policy};
+use crate::config::{Config, ListKind, Policy};
 use crate::duel::{Allowed, Duel, Request, SAMPLE_ALL, is_sampled};
 use crate::ghost::Ghosts;
 use crate::header::State;
-use crate::list::{List, Multilist, Single};
+use crate::list::{List, Multilist, Pages, Single};
 use crate::policy::{ByRank, GhostHit, Rank, Shares, Sizes};
 
 /// Bytes by kind.
@@ -29,7 +30,7 @@ struct Trial {
 impl Default for Trial {
     fn default() -> Self {
         let sample = AtomicU64::new(SAMPLE_ALL);
-        Trial { duel: Mutex::default(), sample, len: AtomicUsize::new(0), charged: AtomicUsize::new(0) }
+        Trial { duel: Mutex::named("arc.duel"), sample, len: AtomicUsize::new(0), charged: AtomicUsize::new(0) }
     }
 }
 
@@ -44,7 +45,7 @@ impl Trial {
 /// The lists of the states that have some, the ghosts, and what was learned.
 #[derive(Debug)]
 pub(crate) struct Partition {
-    lists: [[Box<dyn List>; 2]; State::LISTED.len()],
+    lists: Vec<[Box<dyn List>; 2]>,
     pub(crate) ghosts: Ghosts,
     shares: Mutex<Shares>,
     trial: Option<Trial>,
@@ -60,27 +61,29 @@ pub(crate) struct Partition {
 
 impl Partition {
     /// An empty partition.
-    pub(crate) fn new(kind: ListKind, sublists: usize, policy: Policy) -> Self {
-        let list = || -> Box<dyn List> {
-            match kind {
+    ///
+    /// # Errors
+    /// The kernel's, for want of address space.
+    pub(crate) fn new(config: &Config, blocks: u32) -> io::Result<Self> {
+        let sublists = config.sublist_count();
+        let list = || -> io::Result<Box<dyn List>> {
+            Ok(match config.lists {
                 ListKind::Single => Box::new(Single::default()),
                 ListKind::Multilist => Box::new(Multilist::new(sublists)),
-            }
+                ListKind::Pages => Box::new(Pages::reserve(blocks, config.page_slots())?),
+            })
         };
-        let ghost_parts = match kind {
-            ListKind::Single => 1,
-            ListKind::Multilist => sublists,
-        };
-        Partition {
-            lists: State::LISTED.map(|_| Kind::ALL.map(|_| list())),
-            ghosts: Ghosts::new(ghost_parts),
-            shares: Mutex::default(),
-            trial: (policy == Policy::Adaptive).then(Trial::default),
+        let lists = State::LISTED.iter().map(|_| Ok([list()?, list()?])).collect::<io::Result<_>>()?;
+        Ok(Partition {
+            lists,
+            ghosts: Ghosts::new(sublists),
+            shares: Mutex::named("arc.shares"),
+            trial: (config.policy == Policy::Adaptive).then(Trial::default),
             promotes_hits: AtomicBool::new(true),
             resident: Default::default(),
             guesses: Default::default(),
             filling: Default::default(),
-        }
+        })
     }
 
     /// The list of a state and kind.

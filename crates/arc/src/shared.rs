@@ -1,19 +1,23 @@
-//! What the cache, its shards and its pins share: the limit, the sums, tunables and statistics.
+//! The engine, as the cache and its pins share it: the rooms, the limit, the sums, tunables and statistics.
 
-use std::sync::Arc;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arcwell_base::Kind;
+use arcwell_base::lock::Mutex;
 use arcwell_base::table::Tunables;
 
-use crate::buffer::Buffer;
-use crate::config::Config;
+use crate::arena::Arena;
+use crate::config::{Config, ListKind};
 use crate::duel::Allowed;
 use crate::footprint::Overhead;
-use crate::header::Header;
+use crate::header::{Header, State, Word};
+use crate::headers::Headers;
+use crate::noted::Noted;
 use crate::partition::Partition;
 use crate::policy::{GhostHit, Past, Rank, Tick};
 use crate::stat::ArcStats;
+use crate::table::Table;
 use crate::tunable::ArcTunables;
 
 /// How far admissions may go over the target when nothing can be evicted, at most: 1/128 of it or
@@ -42,8 +46,17 @@ pub(crate) struct Shared {
     pub(crate) stats: ArcStats,
     pub(crate) overhead: Overhead,
     pub(crate) partition: Partition,
-    /// The buffer of every phantom.
-    pub(crate) blank: Arc<Buffer>,
+    pub(crate) table: Table,
+    pub(crate) headers: Headers,
+    pub(crate) arena: Arena,
+    pub(crate) noted: Noted,
+    /// Held by who does what is noted.
+    pub(crate) settling: Mutex<()>,
+    /// Whether lists keep the blocks that are used.
+    pub(crate) keeps_used: bool,
+    /// Those who own a share in the engine, and all whom its memory waits for. See [`crate::pin::owner`].
+    pub(crate) owners: AtomicU64,
+    pub(crate) keepers: AtomicU64,
     /// What the target would be without bounds.
     pub(crate) wish: AtomicU64,
     /// The largest target, as last taken over from the tunable.
@@ -67,19 +80,32 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(config: &Config) -> Self {
+    /// An empty engine.
+    ///
+    /// # Errors
+    /// The kernel's, for want of address space.
+    pub(crate) fn new(config: &Config) -> io::Result<Self> {
         let tunables = ArcTunables::default();
         tunables.store("arc.size_max", config.size_max);
         tunables.store("arc.size_min", config.size_min);
         tunables.store("arc.policy", config.policy as u64);
         tunables.store("arc.lists", config.lists as u64);
         tunables.store("arc.sublists", config.sublist_count() as u64);
-        Shared {
+        tunables.store("arc.page_size", config.page_slots());
+        let blocks = config.blocks_max();
+        Ok(Shared {
             tunables,
             stats: ArcStats::default(),
             overhead: config.overhead,
-            partition: Partition::new(config.lists, config.sublist_count(), config.policy),
-            blank: Arc::default(),
+            partition: Partition::new(config, blocks)?,
+            table: Table::reserve(blocks.into())?,
+            headers: Headers::reserve(blocks)?,
+            arena: Arena::new(config.arena_space())?,
+            noted: Noted::default(),
+            settling: Mutex::named("arc.notes"),
+            keeps_used: config.lists == ListKind::Pages,
+            owners: AtomicU64::new(0),
+            keepers: AtomicU64::new(0),
             wish: AtomicU64::new(config.size_max),
             ceiling: AtomicU64::new(config.size_max),
             is_held_down: AtomicBool::new(false),
@@ -90,7 +116,7 @@ impl Shared {
             blocks: AtomicU64::new(0),
             dice: AtomicU64::new(config.seed),
             rise: AtomicU64::new(0),
-        }
+        })
     }
 
     /// The target of the size: `c`. Bounded here and not where it changes, so that threads that
@@ -167,14 +193,14 @@ impl Shared {
     }
 
     /// Counts a block that is evicted and leaves its ghost, unless it was a guess that failed.
-    pub(crate) fn note_eviction(&self, header: &Header, hash: u64) {
-        let bytes = self.overhead.of_block(header.len as usize);
+    pub(crate) fn note_eviction(&self, header: Header<'_>, word: Word, hash: u64) {
+        let bytes = self.bytes(header);
         self.stats.evicted.add(1);
         self.stats.evicted_bytes.add(bytes);
-        match header.state.rank() {
-            _ if header.is_guess => self.stats.prefetch_unused.add(1),
+        match word.state().and_then(State::rank) {
+            _ if word.has(Word::GUESS) => self.stats.prefetch_unused.add(1),
             Some(rank) => {
-                let (past, kind, tick) = (rank.into(), header.kind, header.tick);
+                let (past, kind, tick) = (rank.into(), word.kind(), header.tick());
                 self.partition.ghosts.insert(hash, GhostHit { past, kind, bytes, tick });
             }
             None => {}

@@ -1,6 +1,6 @@
 //! The atomics that the engine is built on: the one place where a model checker may put its own.
 
-pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Waits a little for another thread, the longer the more often it was in vain.
 pub(crate) fn wait_a_moment(tries: u32) {

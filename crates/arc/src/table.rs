@@ -16,7 +16,6 @@
 use std::io;
 
 use crate::arena::line::{Line, Lines};
-use crate::arena::prefetch;
 use crate::sync::{AtomicU64, Ordering, wait_a_moment};
 
 /// Entries in a line.
@@ -113,7 +112,7 @@ impl Table {
     /// Has the bucket of a hash fetched from memory.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
-        prefetch::line(&self.buckets[address(hash, self.extent.load(Ordering::Relaxed))]);
+        self.buckets[address(hash, self.extent.load(Ordering::Relaxed))].prefetch();
     }
 
     /// The first header that could be the one of this hash, without asking it.

@@ -218,7 +218,7 @@ fn removed_and_replaced_blocks_live_on_for_their_readers_only() {
 /// which list it came from sees the wrong one.
 #[test]
 fn a_ghost_hit_teaches_before_the_ghost_goes() {
-    for lists in [ListKind::Single, ListKind::Multilist] {
+    for lists in ListKind::ALL {
         let cache = Cache::new(Config { lists, sublists: Some(1), ..units(100) });
         let target = || {
             cache.refresh_gauges();
@@ -310,6 +310,7 @@ fn who_waits_for_a_guess_uses_it() {
         cache.use_guess(&pin);
         cache.use_guess(&pin);
         drop(pin);
+        cache.refresh_gauges();
         let stats = cache.stats();
         assert_eq!((stats.prefetch_used.value(), stats.hits.value(), stats.misses.value()), (1, 0, 1));
         // It counts as seen once: the next use makes it frequent.
@@ -370,6 +371,7 @@ fn uncached_blocks_go_with_their_last_pin() {
         assert!(cache.contains(data(1)));
         drop(other);
         assert!(!cache.contains(data(1)));
+        cache.refresh_gauges();
         assert_eq!((cache.stats().uncached_hits.value(), size(cache)), (1, 0));
     });
 }
@@ -398,6 +400,7 @@ fn peeking_changes_nothing() {
         let held = cache.peek(before[0]).unwrap();
         drop(cache.peek(before[1]));
         assert_eq!(cache.walk(State::Mru, Kind::Data, End::Tail, 9), before);
+        cache.refresh_gauges();
         assert_eq!(cache.stats().hits.value(), 0);
         // Held at the tail: eviction passes by.
         for index in 100..120 {

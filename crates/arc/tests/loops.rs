@@ -38,7 +38,7 @@ fn go_round(cache: &Cache, keys: std::ops::Range<u64>, rounds: usize, kind: Kind
     hits
 }
 
-const BOTH: [ListKind; 2] = [ListKind::Single, ListKind::Multilist];
+const BOTH: [ListKind; 3] = ListKind::ALL;
 
 #[test]
 fn what_fits_of_a_loop_is_hit_whatever_it_holds() {

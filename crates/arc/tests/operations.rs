@@ -181,6 +181,7 @@ impl Model {
         self.cache.validate().unwrap();
         self.cache.refresh_gauges();
         let stats = self.cache.stats();
+        self.cache.refresh_gauges();
         assert_eq!(stats.hits.value() + stats.misses.value(), self.lookups);
         // Peeked blocks stay on their lists though they cannot go.
         let peeked_at_most: u64 = self.pins.iter().map(|(pin, _)| pin.len() as u64 + 5000).sum();
@@ -216,7 +217,7 @@ proptest! {
     #[test]
     fn whatever_is_done_everything_stays_true(
         steps in prop::collection::vec(step(), 1..300),
-        lists in prop_oneof![Just(ListKind::Single), Just(ListKind::Multilist)],
+        lists in prop_oneof![Just(ListKind::Single), Just(ListKind::Multilist), Just(ListKind::Pages)],
     ) {
         let mut model = Model::new(lists);
         steps.into_iter().for_each(|step| model.step(step));

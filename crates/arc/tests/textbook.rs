@@ -187,7 +187,7 @@ fn a_multilist_stays_close_to_the_textbook() {
 
 #[test]
 fn a_scan_leaves_what_was_used_twice() {
-    for lists in [ListKind::Single, ListKind::Multilist] {
+    for lists in ListKind::ALL {
         let cache = unit_cache(2000, lists);
         for key in (0..500).chain(0..500).chain(10_000..20_000) {
             request(&cache, key, Kind::Data);

@@ -111,6 +111,11 @@ fn a_storm_on_multilists_loses_nothing() {
 }
 
 #[test]
+fn threads_storm_pages() {
+    storm(ListKind::Pages);
+}
+
+#[test]
 fn everything_may_go_to_another_thread() {
     fn travels<T: Send + Sync>() {}
     travels::<Cache>();

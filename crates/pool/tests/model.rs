@@ -362,7 +362,7 @@ fn modes() -> impl Strategy<Value = (Coherence, CacheMode, u32, ListKind)> {
     let coherence = prop::sample::select(vec![Coherence::Exclusive, Coherence::Notify, Coherence::Timeout]);
     let mode =
         prop_oneof![3 => Just(CacheMode::All), 1 => Just(CacheMode::Metadata), 1 => Just(CacheMode::None)];
-    let lists = prop::sample::select(vec![ListKind::Single, ListKind::Multilist]);
+    let lists = prop::sample::select(ListKind::ALL.to_vec());
     (coherence, mode, prop::sample::select(vec![512u32, 4096]), lists)
 }
 

@@ -180,7 +180,7 @@ fn recorded_and_replayed(lists: ListKind, dice: u64) -> (u64, u64, u64) {
 /// block more or less may change a decision of the duel: so of three recordings, two have to be.
 #[test]
 fn a_replay_through_the_same_cache_takes_the_same_course() {
-    for lists in [ListKind::Single, ListKind::Multilist] {
+    for lists in ListKind::ALL {
         let runs: Vec<_> = (2..5).map(|dice| recorded_and_replayed(lists, dice)).collect();
         eprintln!("{lists:?}: off by, without admissions, of {runs:?}");
         let is_near = |off: u64, requests: u64| off * 200 <= requests;

@@ -112,14 +112,41 @@ impl Central {
             self.extents.cut(run, at..at + count, Sort::Filled);
             return Some((at, Sort::Filled));
         }
+        if align == 1
+            && let Some(at) = self.stretch(region, count)
+        {
+            return Some((at, Sort::Filled));
+        }
         let (run, at) = self.extents.fit(Sort::Hollow, count, align)?;
-        let filled = self.fill(region, &run, at..at + count);
-        self.extents.cut(run, filled.clone(), Sort::Hollow);
-        self.filled_pages += u64::from(filled.end - filled.start);
-        self.extents.put(filled.start..at, Sort::Filled);
-        self.extents.put(at + count..filled.end, Sort::Filled);
+        self.take_hollow(region, run, at..at + count);
         let whole = self.chunks.is_huge(at / CHUNK) && self.chunks.is_huge((at + count - 1) / CHUNK);
         Some((at, if whole { Sort::Filled } else { Sort::Hollow }))
+    }
+
+    /// Takes a filled run and as much of the address space around it as is missing.
+    fn stretch(&mut self, region: &Region, count: u32) -> Option<u32> {
+        let (before, run, after) = self.extents.stretch(count)?;
+        self.extents.cut(run.clone(), run.clone(), Sort::Filled);
+        let missing = count - (run.end - run.start);
+        let behind = missing.min(after.end - after.start);
+        let at = run.start - (missing - behind);
+        if at < run.start {
+            self.take_hollow(region, before, at..run.start);
+        }
+        if behind > 0 {
+            let part = after.start..after.start + behind;
+            self.take_hollow(region, after, part);
+        }
+        Some(at)
+    }
+
+    /// Takes `part` of a hollow run.
+    fn take_hollow(&mut self, region: &Region, run: Pages, part: Pages) {
+        let filled = self.fill(region, &run, part.clone());
+        self.extents.cut(run, filled.clone(), Sort::Hollow);
+        self.filled_pages += u64::from(filled.end - filled.start);
+        self.extents.put(filled.start..part.start, Sort::Filled);
+        self.extents.put(part.end..filled.end, Sort::Filled);
     }
 
     /// Prepares the chunks that `part` of a hollow `run` lies in, and names the pages that will be there
@@ -149,7 +176,7 @@ impl Central {
         let keep = if all { 0 } else { self.most_idle() / 8 * 7 };
         let mut runs = Vec::new();
         while runs.len() < BATCH && self.extents.pages(Sort::Filled) > keep {
-            let Some(run) = self.extents.longest(Sort::Filled) else { break };
+            let Some(run) = self.extents.victim() else { break };
             self.extents.cut(run.clone(), run.clone(), Sort::Filled);
             self.leaving += u64::from(run.end - run.start);
             self.pierce(region, &run);

@@ -40,6 +40,15 @@ impl Extents {
         self.pages[sort as usize]
     }
 
+    pub(super) fn victim(&self) -> Option<Pages> {
+        static HOW: std::sync::LazyLock<u32> = std::sync::LazyLock::new(|| std::env::var("HOW").map_or(0, |h| h.parse().unwrap()));
+        match *HOW {
+            1 => self.by_start.iter().rev().find(|(_, (_, s))| *s == Sort::Filled).map(|(s, (e, _))| *s..*e),
+            2 => self.by_len[1].first().map(|(len, start)| *start..start + len),
+            _ => self.longest(Sort::Filled),
+        }
+    }
+
     /// The longest run of a sort.
     pub(super) fn longest(&self, sort: Sort) -> Option<Pages> {
         self.by_len[sort as usize].last().map(|(len, start)| *start..start + len)
@@ -54,6 +63,28 @@ impl Extents {
         let runs = &self.by_len[sort as usize];
         let sure = || runs.range((count + align - 1, 0)..).next().and_then(fits);
         runs.range((count, 0)..).take(if align == 1 { 1 } else { LOOKED_AT }).find_map(fits).or_else(sure)
+    }
+
+    /// A filled run, as long as possible but shorter than `count`, that has `count` pages together with
+    /// the hollow runs around it; and these.
+    pub(super) fn stretch(&self, count: u32) -> Option<(Pages, Pages, Pages)> {
+        let filled = self.by_len[Sort::Filled as usize].range(..(count, 0)).rev();
+        filled.take(LOOKED_AT).map(|(len, start)| (self.hollow_before(*start), *start..start + len)).find_map(
+            |(before, run)| {
+                let after = match self.by_start.get(&run.end) {
+                    Some((end, Sort::Hollow)) => run.end..*end,
+                    _ => run.end..run.end,
+                };
+                (after.end - before.start >= count).then_some((before, run, after))
+            },
+        )
+    }
+
+    fn hollow_before(&self, start: u32) -> Pages {
+        match self.by_start.range(..start).next_back() {
+            Some((before, (end, Sort::Hollow))) if *end == start => *before..start,
+            _ => start..start,
+        }
     }
 
     /// Adds a free run to its neighbours.

@@ -9,6 +9,12 @@ use super::*;
 
 const GIB: f64 = (1 << 30) as f64;
 
+/// Seconds of processors' time that the process has used.
+fn cpu() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
 fn threads(count: usize, act: impl Fn(u64) + Sync) -> f64 {
     let started = Instant::now();
     std::thread::scope(|scope| {
@@ -27,7 +33,7 @@ fn churn() {
     type Lens = fn(&mut Dice) -> usize;
     for (name, lens) in [("even", even as Lens), ("log", log)] {
         let arena = Arena::new(4 << 30).unwrap();
-        let started = Instant::now();
+        let started = cpu();
         let mut churn = Churn::new(&arena, 512 << 20, lens);
         let (mut done, mut worst) = (0, f64::MAX);
         while done < steps {
@@ -47,7 +53,7 @@ fn churn() {
             "churn {name}: payload at least {:.2} % of resident, {done} steps, {:.2} us each, {:.1} % of pages were new; \
              {runs} free runs, address space {:.2} x",
             worst * 100.0,
-            started.elapsed().as_secs_f64() * 1e6 / done as f64,
+            (cpu() - started) * 1e6 / done as f64,
             filled * 100.0,
             f64::from(end) / used as f64,
         );

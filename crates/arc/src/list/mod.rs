@@ -15,7 +15,7 @@ mod sublist;
 use smallvec::SmallVec;
 
 pub(crate) use self::multilist::{Multilist, sublist_of};
-pub(crate) use self::pages::Pages;
+pub(crate) use self::pages::{Pages, SLOTS_MAX, SLOTS_MIN};
 pub(crate) use self::single::Single;
 pub(crate) use self::sublist::Node;
 pub use crate::slab::End;

@@ -1,0 +1,122 @@
+//! Blocks that are being filled: memory that one writer has to himself.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use arcwell_base::{BlockKey, Kind};
+
+use super::{Pin, bytes_of};
+use crate::arena::Place;
+use super::owner::Owner;
+use crate::block::Arrival;
+use crate::header::State;
+
+/// A block that is being filled; nobody else sees it until it is published. Dropping it instead
+/// gives its memory back; what the cache learned when it was admitted stays learned.
+pub struct Anon {
+    owner: Owner,
+    arrival: Arrival,
+    /// Counted as anon until published; 0 afterwards.
+    reserved: u64,
+    /// Whether the header and the bytes are still ours.
+    is_whole: bool,
+}
+
+impl Anon {
+    /// A block for which `reserved` bytes were counted, a header was taken, and memory of the arena's unless it
+    /// is a phantom.
+    pub(crate) fn new(owner: Owner, arrival: Arrival, reserved: u64) -> Anon {
+        Anon { owner, arrival, reserved, is_whole: true }
+    }
+
+    /// Takes memory for the bytes; `false` when there is none.
+    pub(crate) fn has_memory(&mut self) -> bool {
+        let len = self.arrival.len as usize;
+        let place = if len == 0 { Some(Place::NONE) } else { self.owner.arena.alloc(len) };
+        self.arrival.place = place.unwrap_or(Place::NONE);
+        place.is_some()
+    }
+
+    /// Which block this will be.
+    pub fn key(&self) -> BlockKey {
+        self.arrival.key
+    }
+
+    /// Shortens the block (at the end of a file, say) and gives the rest back. A length that is not
+    /// shorter changes nothing.
+    pub fn truncate(&mut self, len: usize) {
+        let Arrival { place, len: before, goal, kind, .. } = self.arrival;
+        if len >= before as usize {
+            return;
+        }
+        if place != Place::NONE {
+            // SAFETY: the bytes are ours alone, and from here on we know of their new place only.
+            let shorter = match len {
+                0 => unsafe {
+                    self.owner.arena.free(place, before as usize);
+                    Some(Place::NONE)
+                },
+                len => unsafe { self.owner.arena.shrink(place, before as usize, len) },
+            };
+            // Without address space to move to, it stays as long as it was.
+            let Some(shorter) = shorter else { return };
+            self.arrival.place = shorter;
+        }
+        self.arrival.len = len as u32;
+        let needed = self.owner.overhead.of_block(len);
+        self.owner.partition.unreserve(goal, kind, self.reserved - needed);
+        self.reserved = needed;
+    }
+
+    /// Makes the block findable. A block with the same key is replaced; who has it pinned keeps the
+    /// bytes that it had.
+    pub fn publish(mut self) -> Pin {
+        (self.is_whole, self.reserved) = (false, 0);
+        self.owner.publish(&self.arrival);
+        // SAFETY: a published block has one pin, for us.
+        unsafe { Pin::adopt(&self.owner, self.arrival.number) }
+    }
+
+    fn goal(&self) -> (State, Kind) {
+        (self.arrival.goal, self.arrival.kind)
+    }
+}
+
+impl Drop for Anon {
+    fn drop(&mut self) {
+        if self.is_whole {
+            let Arrival { place, len, number, .. } = self.arrival;
+            if place != Place::NONE {
+                // SAFETY: the bytes are ours alone, and nobody looks at them again.
+                unsafe { self.owner.arena.free(place, len as usize) };
+            }
+            self.owner.headers.give(number);
+            let (goal, kind) = self.goal();
+            self.owner.partition.unreserve(goal, kind, self.reserved);
+        }
+    }
+}
+
+impl Deref for Anon {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let (bytes, len) = bytes_of(&self.owner, self.arrival.place, self.arrival.len);
+        // SAFETY: so many bytes lie there, and they are ours.
+        unsafe { std::slice::from_raw_parts(bytes.as_ptr(), len as usize) }
+    }
+}
+
+impl DerefMut for Anon {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let (bytes, len) = bytes_of(&self.owner, self.arrival.place, self.arrival.len);
+        // SAFETY: so many bytes lie there, and they are ours alone until the block is published.
+        unsafe { std::slice::from_raw_parts_mut(bytes.as_ptr(), len as usize) }
+    }
+}
+
+impl fmt::Debug for Anon {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "anon {:?} ({:?}, {} bytes)", self.key(), self.arrival.kind, self.arrival.len)
+    }
+}
