@@ -33,9 +33,9 @@ fn size(cache: &Cache) -> u64 {
     cache.stats().size.value()
 }
 
-fn on_both(config: Config, test: impl Fn(&Cache)) {
-    let (exact, spread) = (ListKind::Single, ListKind::Multilist);
-    for (lists, policy) in [(exact, config.policy), (spread, config.policy), (spread, Policy::Arc)] {
+fn on_all(config: Config, test: impl Fn(&Cache)) {
+    let own = ListKind::ALL.map(|lists| (lists, config.policy));
+    for (lists, policy) in own.into_iter().chain([(ListKind::Multilist, Policy::Arc)]) {
         let cache = Cache::new(Config { policy, lists, sublists: Some(4), ..config.clone() });
         test(&cache);
         cache.validate().unwrap();
@@ -48,7 +48,7 @@ fn units(blocks: u64) -> Config {
 
 #[test]
 fn the_size_never_exceeds_the_limit_whatever_the_blocks() {
-    on_both(Config::new(4 << 20), |cache| {
+    on_all(Config::new(4 << 20), |cache| {
         for index in 0..4_000u64 {
             let len = [100, 700, 8192, 131_072, 1 << 20][(data(index).hash() % 5) as usize];
             read(cache, data(index % 700), Kind::Data, len);
@@ -61,7 +61,7 @@ fn the_size_never_exceeds_the_limit_whatever_the_blocks() {
 
 #[test]
 fn a_million_bytes_of_tiny_blocks_count_with_all_that_is_remembered_of_them() {
-    on_both(Config::new(1 << 20), |cache| {
+    on_all(Config::new(1 << 20), |cache| {
         for index in 0..20_000 {
             read(cache, metadata(index), Kind::Metadata, 64);
             read(cache, metadata(index / 2 * 2), Kind::Metadata, 64);
@@ -77,7 +77,7 @@ fn a_million_bytes_of_tiny_blocks_count_with_all_that_is_remembered_of_them() {
 
 #[test]
 fn pinned_blocks_stay_and_admission_refuses_to_go_on() {
-    on_both(Config::new(1 << 20), |cache| {
+    on_all(Config::new(1 << 20), |cache| {
         let mut pins: Vec<Pin> = Vec::new();
         let refused = loop {
             match cache.admit(data(pins.len() as u64), Kind::Data, 8192, DEMAND) {
@@ -103,7 +103,7 @@ fn pinned_blocks_stay_and_admission_refuses_to_go_on() {
 
 #[test]
 fn a_block_larger_than_half_of_the_cache_is_refused() {
-    on_both(Config::new(1 << 20), |cache| {
+    on_all(Config::new(1 << 20), |cache| {
         assert!(cache.admit(data(1), Kind::Data, (1 << 19) + 1, DEMAND).is_err());
         assert!(cache.admit(data(1), Kind::Data, usize::MAX, DEMAND).is_err());
         assert!(cache.admit(data(1), Kind::Data, 1 << 18, DEMAND).is_ok());
@@ -114,7 +114,7 @@ fn a_block_larger_than_half_of_the_cache_is_refused() {
 
 #[test]
 fn the_cache_shrinks_and_grows_while_it_runs() {
-    on_both(Config { size_min: 64 << 10, ..Config::new(1 << 20) }, |cache| {
+    on_all(Config { size_min: 64 << 10, ..Config::new(1 << 20) }, |cache| {
         for index in 0..200 {
             read(cache, data(index), Kind::Data, 8192);
         }
@@ -150,7 +150,7 @@ fn the_cache_shrinks_and_grows_while_it_runs() {
 /// Ghosts of many small blocks once took all of a lowered limit, and every block had to go.
 #[test]
 fn a_lower_limit_is_shared_by_blocks_and_ghosts() {
-    on_both(Config { size_min: 0, ..Config::new(8 << 20) }, |cache| {
+    on_all(Config { size_min: 0, ..Config::new(8 << 20) }, |cache| {
         for index in 0..50_000 {
             read(cache, metadata(index), Kind::Metadata, 64);
             read(cache, metadata(index / 2), Kind::Metadata, 64);
@@ -166,7 +166,7 @@ fn a_lower_limit_is_shared_by_blocks_and_ghosts() {
 
 #[test]
 fn a_limit_lowered_under_what_is_pinned_is_reached_when_the_pins_go() {
-    on_both(Config { size_min: 0, ..Config::new(1 << 20) }, |cache| {
+    on_all(Config { size_min: 0, ..Config::new(1 << 20) }, |cache| {
         let fill = |index| cache.admit(data(index), Kind::Data, 8192, DEMAND).unwrap().publish();
         let pins: Vec<Pin> = (0..100).map(fill).collect();
         cache.set_size_max(128 << 10);
@@ -180,7 +180,7 @@ fn a_limit_lowered_under_what_is_pinned_is_reached_when_the_pins_go() {
 
 #[test]
 fn memory_held_elsewhere_pushes_blocks_out() {
-    on_both(Config::new(1 << 20), |cache| {
+    on_all(Config::new(1 << 20), |cache| {
         for index in 0..200 {
             read(cache, data(index), Kind::Data, 8192);
         }
@@ -195,7 +195,7 @@ fn memory_held_elsewhere_pushes_blocks_out() {
 
 #[test]
 fn removed_and_replaced_blocks_live_on_for_their_readers_only() {
-    on_both(Config::new(1 << 20), |cache| {
+    on_all(Config::new(1 << 20), |cache| {
         let publish = |byte: u8| {
             let mut anon = cache.admit(data(1), Kind::Data, 100, DEMAND).unwrap();
             anon.fill(byte);
@@ -248,7 +248,7 @@ fn a_ghost_hit_teaches_before_the_ghost_goes() {
 /// In OpenZFS the recency share runs up to the whole cache while it fills for the first time.
 #[test]
 fn filling_an_empty_cache_teaches_nothing() {
-    on_both(units(1000), |cache| {
+    on_all(units(1000), |cache| {
         for index in 0..5000 {
             read(cache, data(index), Kind::Data, 1);
         }
@@ -261,7 +261,7 @@ fn filling_an_empty_cache_teaches_nothing() {
 /// In OpenZFS targets are not enforced while there are no ghost hits.
 #[test]
 fn metadata_beyond_its_share_makes_room_for_data_without_any_ghost_hit() {
-    on_both(units(1000), |cache| {
+    on_all(units(1000), |cache| {
         for index in 0..1000 {
             read(cache, metadata(index), Kind::Metadata, 1);
         }
@@ -277,7 +277,7 @@ fn metadata_beyond_its_share_makes_room_for_data_without_any_ghost_hit() {
 
 #[test]
 fn metadata_in_use_survives_a_flood_of_data() {
-    on_both(units(1000), |cache| {
+    on_all(units(1000), |cache| {
         for index in (0..200).chain(0..200) {
             read(cache, metadata(index), Kind::Metadata, 1);
         }
@@ -290,7 +290,7 @@ fn metadata_in_use_survives_a_flood_of_data() {
 
 #[test]
 fn a_guess_is_used_once_before_it_counts_as_seen() {
-    on_both(units(100), |cache| {
+    on_all(units(100), |cache| {
         cache.admit(data(1), Kind::Data, 1, GUESS).unwrap().publish();
         cache.lookup(data(1), Kind::Data, Asked::Prefetch).unwrap();
         assert_eq!(cache.stats().prefetch_used.value(), 0);
@@ -304,7 +304,7 @@ fn a_guess_is_used_once_before_it_counts_as_seen() {
 
 #[test]
 fn who_waits_for_a_guess_uses_it() {
-    on_both(units(1000), |cache| {
+    on_all(units(1000), |cache| {
         assert!(cache.lookup(data(1), Kind::Data, Asked::Demand).is_none());
         let pin = cache.admit(data(1), Kind::Data, 1, GUESS).unwrap().publish();
         cache.use_guess(&pin);
@@ -327,7 +327,7 @@ fn who_waits_for_a_guess_uses_it() {
 /// Once, the shadows were charged for them though nothing came in, and nobody made room.
 #[test]
 fn first_uses_of_guesses_leave_the_size_under_the_target() {
-    on_both(Config::new(1 << 20), |cache| {
+    on_all(Config::new(1 << 20), |cache| {
         let guess =
             |index| drop(cache.admit_phantom(data(index), Kind::Data, 4096, GUESS).unwrap().publish());
         (0..1000).for_each(guess);
@@ -340,7 +340,7 @@ fn first_uses_of_guesses_leave_the_size_under_the_target() {
 
 #[test]
 fn guesses_that_failed_leave_no_ghost() {
-    on_both(units(100), |cache| {
+    on_all(units(100), |cache| {
         for index in 0..300 {
             cache.admit(data(index), Kind::Data, 1, GUESS).unwrap().publish();
         }
@@ -351,7 +351,7 @@ fn guesses_that_failed_leave_no_ghost() {
 
 #[test]
 fn a_guess_never_teaches() {
-    on_both(units(100), |cache| {
+    on_all(units(100), |cache| {
         for index in (0..40).chain(0..40).chain(100..200) {
             read(cache, data(index), Kind::Data, 1);
         }
@@ -364,7 +364,7 @@ fn a_guess_never_teaches() {
 
 #[test]
 fn uncached_blocks_go_with_their_last_pin() {
-    on_both(Config::new(1 << 20), |cache| {
+    on_all(Config::new(1 << 20), |cache| {
         let pin = cache.admit(data(1), Kind::Data, 100, PASSING).unwrap().publish();
         let other = cache.lookup(data(1), Kind::Data, Asked::Demand).unwrap();
         drop(pin);
@@ -378,7 +378,7 @@ fn uncached_blocks_go_with_their_last_pin() {
 
 #[test]
 fn uncached_guesses_wait_for_their_use_within_their_share() {
-    on_both(units(1000), |cache| {
+    on_all(units(1000), |cache| {
         for index in 0..300 {
             cache.admit(data(index), Kind::Data, 1, PASSING_GUESS).unwrap().publish();
         }
@@ -392,7 +392,7 @@ fn uncached_guesses_wait_for_their_use_within_their_share() {
 
 #[test]
 fn peeking_changes_nothing() {
-    on_both(units(8), |cache| {
+    on_all(units(8), |cache| {
         for index in 0..8 {
             read(cache, data(index), Kind::Data, 1);
         }
@@ -427,7 +427,7 @@ fn either_kind_of_choice_among_sublists_keeps_the_limit() {
 
 #[test]
 fn the_cache_gives_everything_back() {
-    on_both(Config { size_min: 0, ..Config::new(4 << 20) }, |cache| {
+    on_all(Config { size_min: 0, ..Config::new(4 << 20) }, |cache| {
         for index in 0..3000 {
             read(cache, data(index % 500), Kind::Data, 5000);
             read(cache, metadata(index), Kind::Metadata, 90);
