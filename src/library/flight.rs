@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
-use arcwell_base::BlockKey;
+use arcwell_base::{BlockKey, lock};
 use parking_lot::{Condvar, Mutex};
 
 use super::Pin;
@@ -97,14 +97,14 @@ impl Drop for Lead<'_> {
     }
 }
 
-type Shard = Mutex<HashMap<BlockKey, Arc<Flight>>>;
+type Shard = lock::Mutex<HashMap<BlockKey, Arc<Flight>>>;
 
 /// The flights under way: at most one a thread.
 pub(super) struct Flights(Box<[Shard]>);
 
 impl Default for Flights {
     fn default() -> Self {
-        Flights((0..SHARDS).map(|_| Mutex::default()).collect())
+        Flights((0..SHARDS).map(|_| Shard::named("library.flights")).collect())
     }
 }
 
