@@ -1,4 +1,4 @@
-//! CPU time that a process has used, to the nanosecond.
+//! CPU time that a process or a thread has used, to the nanosecond.
 //!
 //! Taken from the CPU clock of the process (`clock_getcpuclockid`): the scheduler's own sum of what
 //! all its threads ran, the ended ones included. `utime` and `stime` of `/proc/PID/stat` count ticks
@@ -30,6 +30,11 @@ impl CpuClock {
     /// The clock of this process.
     pub fn own() -> Self {
         CpuClock(ClockId::CLOCK_PROCESS_CPUTIME_ID)
+    }
+
+    /// The clock of the thread that reads it.
+    pub fn of_this_thread() -> Self {
+        CpuClock(ClockId::CLOCK_THREAD_CPUTIME_ID)
     }
 
     /// What was used up to now.

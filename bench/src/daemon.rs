@@ -103,10 +103,7 @@ impl Daemon {
     /// # Errors
     /// When it has ended.
     pub fn memory(&self, row: &str) -> Result<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()))?;
-        let value = status.lines().find_map(|line| line.strip_prefix(row)?.strip_prefix(':'));
-        let kilobytes = value.and_then(|value| value.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
-        Ok(kilobytes.ok_or_else(|| format!("no {row} of process {}", self.pid()))? << 10)
+        memory_of(self.pid(), row)
     }
 
     /// How many descriptors it holds.
@@ -128,6 +125,17 @@ impl Daemon {
         }
         None
     }
+}
+
+/// A size from `/proc/PID/status` of a process, such as `VmRSS`, in bytes.
+///
+/// # Errors
+/// When it has ended.
+pub fn memory_of(pid: u32, row: &str) -> Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let value = status.lines().find_map(|line| line.strip_prefix(row)?.strip_prefix(':'));
+    let kilobytes = value.and_then(|value| value.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
+    Ok(kilobytes.ok_or_else(|| format!("no {row} of process {pid}"))? << 10)
 }
 
 impl Drop for Daemon {

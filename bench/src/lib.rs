@@ -5,6 +5,8 @@
 //! is formed within one turn, and the median of the turns is shown. What is compared is CPU time per
 //! operation, which a noisy neighbour disturbs far less than time on the wall.
 //!
+//! - [`cache`]: our cache in memory and without anything around it, beside quick_cache, moka, foyer and
+//!   `lru`, each in a process of its own.
 //! - [`fuse`]: reads, walks and listings through a mount: arcwell, a bare `fuser` server that only
 //!   copies from a flat buffer (the floor of the transport), and zfs-fuse where it is installed.
 //! - [`memory`]: resident memory of the daemon against its limit.
@@ -13,6 +15,7 @@
 
 pub mod arcwell;
 pub mod bare;
+pub mod cache;
 pub mod cpu;
 pub mod daemon;
 pub mod fuse;
@@ -41,10 +44,13 @@ pub type Result<T> = std::result::Result<T, Failure>;
 #[derive(Debug, Parser)]
 #[command(name = "arcwell-bench", about = "Measures arcwell beside others, in one run")]
 enum Command {
+    Cache(cache::Options),
     Fuse(fuse::Options),
     Memory(memory::Options),
     #[command(hide = true, name = bare::COMMAND)]
     Bare(bare::Options),
+    #[command(hide = true, name = cache::drive::COMMAND)]
+    CachePeer(cache::drive::Options),
 }
 
 /// Runs what the command line asks for. `bench` is the bench that this program is, if it is only one.
@@ -61,9 +67,11 @@ pub fn enter(bench: Option<&str>) -> ExitCode {
 impl Command {
     fn run(self) -> Result<()> {
         match self {
+            Command::Cache(options) => cache::run(&options),
             Command::Fuse(options) => fuse::run(&options),
             Command::Memory(options) => memory::run(&options),
             Command::Bare(options) => bare::serve(&options),
+            Command::CachePeer(options) => cache::drive::serve(&options),
         }
     }
 }
@@ -71,7 +79,8 @@ impl Command {
 /// The arguments with the name of the bench in front, and without cargo's own `--bench`.
 fn arguments(bench: Option<&str>, given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = given.filter(|argument| argument != "--bench").collect();
-    let is_server = arguments.get(1).is_some_and(|argument| argument == bare::COMMAND);
+    let servers = [bare::COMMAND, cache::drive::COMMAND];
+    let is_server = arguments.get(1).is_some_and(|argument| servers.iter().any(|server| argument == server));
     if let Some(bench) = bench.filter(|_| !is_server) {
         arguments.insert(arguments.len().min(1), bench.into());
     }
@@ -93,8 +102,10 @@ mod tests {
     }
 
     #[test]
-    fn the_bare_server_is_no_bench() {
-        assert_eq!(seen(Some("fuse"), &["x", bare::COMMAND, "m"]), ["x", bare::COMMAND, "m"]);
+    fn a_server_is_no_bench() {
+        for server in [bare::COMMAND, cache::drive::COMMAND] {
+            assert_eq!(seen(Some("fuse"), &["x", server, "m"]), ["x", server, "m"]);
+        }
     }
 
     #[test]

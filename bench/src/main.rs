@@ -1,4 +1,4 @@
-//! The benches as one program: `arcwell-bench fuse` and `arcwell-bench memory`.
+//! The benches as one program: `arcwell-bench cache`, `fuse` and `memory`.
 
 use std::process::ExitCode;
 

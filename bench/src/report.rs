@@ -212,7 +212,7 @@ fn ratio(task: &Task, ours: (Kind, &[&Run]), other: (Kind, &[&Run])) -> Option<R
 }
 
 /// The middle one; of an even number, the mean of the two in the middle.
-fn median(values: impl Iterator<Item = f64>) -> f64 {
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;

@@ -51,6 +51,13 @@ const fn fold(a: u64, b: u64) -> u64 {
     (wide as u64) ^ ((wide >> 64) as u64)
 }
 
+/// The pair as a program that embeds the cache has it: object (a file, say) and place within it.
+impl From<(u64, u64)> for BlockKey {
+    fn from((object, index): (u64, u64)) -> Self {
+        BlockKey { object: ObjectId(object), index }
+    }
+}
+
 impl fmt::Debug for BlockKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "block {:x}/{:x}", self.object.0, self.index)

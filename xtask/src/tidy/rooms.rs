@@ -38,7 +38,8 @@ pub(super) enum Threads {
 }
 
 /// What arcwell is measured against: known to the benches alone.
-pub(super) const COMPETITORS: &[&str] = &["fuser", "quick_cache", "moka", "foyer", "lru", "concread"];
+pub(super) const COMPETITORS: &[&str] =
+    &["fuser", "quick_cache", "moka", "foyer", "foyer-memory", "lru", "concread"];
 
 /// The package that may know the competitors.
 pub(super) const BENCH: &str = "arcwell-bench";
