@@ -244,7 +244,7 @@ impl Shared {
                 self.trim_ghosts();
             }
         } else {
-            if self.keeps_used {
+            if self.keeps_used && word.state() != Some(State::Uncached) {
                 locked.word().fetch_and(!Word::ERRAND, Ordering::Relaxed);
             }
             if locked.listed() == UNLISTED {

@@ -233,6 +233,7 @@ impl Cache {
         if state == State::Anon {
             return Vec::new();
         }
+        self.shared.settle_notes();
         let list = self.shared.partition.list(state, kind);
         let mut rows: Vec<Sighting> = Vec::new();
         for sublist in 0..list.sublists() {

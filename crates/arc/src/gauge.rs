@@ -11,6 +11,7 @@ impl Cache {
     /// Brings the gauges of [`Cache::stats`] up to date.
     pub fn refresh_gauges(&self) {
         let (shared, stats) = (&self.shared, self.stats());
+        shared.settle_notes();
         let load = |value: &std::sync::atomic::AtomicU64| value.load(std::sync::atomic::Ordering::Relaxed);
         let blocks = load(&shared.blocks);
         let ghosts = shared.partition.ghosts.len();
