@@ -1,8 +1,10 @@
 //! What all threads share, under one lock: the free runs, the slabs and the marks of chunks.
 //!
 //! It decides where memory comes from: what lies idle first, then address space that has no memory yet.
-//! Idle memory above a share of what is in use is given back, long runs first, as a call of the kernel
-//! costs much and a page in it little.
+//! Idle memory above a share of what is in use is given back, short runs first: the long ones are where
+//! the next buffer will fit. In a churn of 4 KiB to 1 MiB that left 7 % of the pages that are handed out to
+//! be filled anew; long runs first, 33 %; high addresses first, 14 %. When much is to go it is the long
+//! runs first after all, as a call of the kernel costs much and a page in it little.
 //!
 //! - **R6** Every page but those of the first chunk, to which nobody has a place, is in a free run, on its
 //!   way back to the machine, part of a slab, or part of a buffer.
@@ -35,8 +37,6 @@ pub(super) struct Central {
     /// Pages that are on their way back to the machine.
     leaving: u64,
     total: u64,
-    pub(super) taken_pages: u64,
-    pub(super) filled_pages: u64,
 }
 
 impl Central {
@@ -45,15 +45,7 @@ impl Central {
         let mut extents = Extents::default();
         extents.put(CHUNK..pages, Sort::Hollow);
         let total = extents.pages(Sort::Hollow);
-        Central {
-            extents,
-            chunks: Chunks::default(),
-            slabs: Slabs::default(),
-            leaving: 0,
-            total,
-            taken_pages: 0,
-            filled_pages: 0,
-        }
+        Central { extents, chunks: Chunks::default(), slabs: Slabs::default(), leaving: 0, total }
     }
 
     /// Pages that memory stands behind.
@@ -107,7 +99,6 @@ impl Central {
 
     /// `count` pages that begin at a multiple of `align`, and whether memory stands behind them.
     fn pages(&mut self, region: &Region, count: u32, align: u32) -> Option<(u32, Sort)> {
-        self.taken_pages += u64::from(count);
         if let Some((run, at)) = self.extents.fit(Sort::Filled, count, align) {
             self.extents.cut(run, at..at + count, Sort::Filled);
             return Some((at, Sort::Filled));
@@ -144,7 +135,6 @@ impl Central {
     fn take_hollow(&mut self, region: &Region, run: Pages, part: Pages) {
         let filled = self.fill(region, &run, part.clone());
         self.extents.cut(run, filled.clone(), Sort::Hollow);
-        self.filled_pages += u64::from(filled.end - filled.start);
         self.extents.put(filled.start..part.start, Sort::Filled);
         self.extents.put(part.end..filled.end, Sort::Filled);
     }
@@ -173,10 +163,12 @@ impl Central {
     /// Takes idle runs out that are to be given back, until no more than is worth keeping is left, or
     /// `all`. [`Central::left`] has to be told when it is done.
     pub(super) fn leave(&mut self, region: &Region, all: bool) -> Vec<Pages> {
-        let keep = if all { 0 } else { self.most_idle() / 8 * 7 };
+        let most = self.most_idle();
+        let keep = if all { 0 } else { most / 8 * 7 };
         let mut runs = Vec::new();
         while runs.len() < BATCH && self.extents.pages(Sort::Filled) > keep {
-            let Some(run) = self.extents.victim() else { break };
+            let much = all || self.extents.pages(Sort::Filled) > 2 * most;
+            let Some(run) = self.extents.extreme(much) else { break };
             self.extents.cut(run.clone(), run.clone(), Sort::Filled);
             self.leaving += u64::from(run.end - run.start);
             self.pierce(region, &run);
@@ -202,10 +194,10 @@ impl Central {
         }
     }
 
-    /// Gives the idle pages of the lowest slab back that has any, from slab `from` on. Says which slab
-    /// that was, and how many pages.
+    /// Gives the idle pages back of the first slab, from `from` on, that has free slots. Says which slab
+    /// that is, and how many pages.
     pub(super) fn hollow_out(&mut self, region: &Region, from: u32) -> Option<(u32, u64)> {
-        let slab = self.slabs.with_idle_pages(from)?;
+        let slab = self.slabs.next_open(from)?;
         let mut given = 0;
         for run in self.slabs.hollow_out(slab) {
             let run = slab * SLAB_PAGES + run.start..slab * SLAB_PAGES + run.end;
@@ -254,20 +246,23 @@ impl Central {
 
     /// R3.
     fn check_marks(&self) -> Result<(), String> {
-        let in_slabs = |at: u32| {
-            let of_chunk = at * CHUNK / SLAB_PAGES..(at + 1) * CHUNK / SLAB_PAGES;
-            self.slabs.all().any(|(slab, _, hollow)| hollow != 0 && of_chunk.contains(&slab))
-        };
-        let hollow: Vec<Pages> =
-            self.extents.runs().filter_map(|(run, sort)| (sort == Sort::Hollow).then_some(run)).collect();
-        for at in self.chunks.marked() {
-            let chunk = at * CHUNK..(at + 1) * CHUNK;
-            let next = hollow.partition_point(|run| run.end <= chunk.start);
-            let partly = hollow.get(next).is_some_and(|run| {
-                run.start < chunk.end && !(run.start <= chunk.start && chunk.end <= run.end)
-            });
-            if partly || in_slabs(at) {
-                return Err(format!("R3: chunk {at} is marked and has holes"));
+        let mut hollow = Extents::default();
+        for (slab, _, bits) in self.slabs.all() {
+            for run in bit_runs(bits) {
+                hollow.put(slab * SLAB_PAGES + run.start..slab * SLAB_PAGES + run.end, Sort::Hollow);
+            }
+        }
+        for (run, sort) in self.extents.runs() {
+            if sort == Sort::Hollow {
+                hollow.put(run, sort);
+            }
+        }
+        for (run, _) in hollow.runs() {
+            for at in [run.start / CHUNK, (run.end - 1) / CHUNK] {
+                let whole = run.start <= at * CHUNK && (at + 1) * CHUNK <= run.end;
+                if self.chunks.is_huge(at) && !whole {
+                    return Err(format!("R3: chunk {at} is marked, but only {run:?} is hollow"));
+                }
             }
         }
         Ok(())

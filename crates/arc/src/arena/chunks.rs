@@ -69,6 +69,7 @@ impl Chunks {
     }
 
     /// Marked chunks, by number.
+    #[cfg(test)]
     pub(super) fn marked(&self) -> impl Iterator<Item = u32> {
         self.marks.iter().enumerate().filter_map(|(at, huge)| huge.then_some(at as u32))
     }

@@ -40,18 +40,11 @@ impl Extents {
         self.pages[sort as usize]
     }
 
-    pub(super) fn victim(&self) -> Option<Pages> {
-        static HOW: std::sync::LazyLock<u32> = std::sync::LazyLock::new(|| std::env::var("HOW").map_or(0, |h| h.parse().unwrap()));
-        match *HOW {
-            1 => self.by_start.iter().rev().find(|(_, (_, s))| *s == Sort::Filled).map(|(s, (e, _))| *s..*e),
-            2 => self.by_len[1].first().map(|(len, start)| *start..start + len),
-            _ => self.longest(Sort::Filled),
-        }
-    }
-
-    /// The longest run of a sort.
-    pub(super) fn longest(&self, sort: Sort) -> Option<Pages> {
-        self.by_len[sort as usize].last().map(|(len, start)| *start..start + len)
+    /// The longest filled run, or the shortest.
+    pub(super) fn extreme(&self, longest: bool) -> Option<Pages> {
+        let filled = &self.by_len[Sort::Filled as usize];
+        let found = if longest { filled.last() } else { filled.first() };
+        found.map(|(len, start)| *start..start + len)
     }
 
     /// The run that fits `count` pages best, and the first place in it that is a multiple of `align`.
@@ -208,7 +201,19 @@ mod tests {
         assert_eq!(take(&mut extents, Sort::Filled, 4, 16), Some(0));
         assert_eq!(take(&mut extents, Sort::Filled, 4, 16), Some(64).filter(|_| false));
         assert_eq!(take(&mut extents, Sort::Hollow, 1, 1), None);
-        assert_eq!(extents.longest(Sort::Filled), Some(60..67));
+        assert_eq!((extents.extreme(true), extents.extreme(false)), (Some(60..67), Some(44..45)));
+    }
+
+    #[test]
+    fn a_filled_run_stretches_into_the_hollow_ones_around_it() {
+        let mut extents = Extents::default();
+        for (run, sort) in [(0..9, Sort::Filled), (20..24, Sort::Hollow), (24..30, Sort::Filled)] {
+            extents.put(run, sort);
+        }
+        assert_eq!((extents.stretch(6), extents.stretch(11)), (None, None));
+        assert_eq!(extents.stretch(10), Some((20..24, 24..30, 30..30)));
+        extents.put(30..32, Sort::Hollow);
+        assert_eq!(extents.stretch(11), Some((20..24, 24..30, 30..32)));
     }
 
     #[test]

@@ -15,27 +15,22 @@ fn cpu() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-fn threads(count: usize, act: impl Fn(u64) + Sync) -> f64 {
-    let started = Instant::now();
-    std::thread::scope(|scope| {
-        for thread in 1..=count as u64 {
-            let act = &act;
-            scope.spawn(move || act(thread));
-        }
-    });
-    started.elapsed().as_secs_f64()
+/// Pages that the kernel had to fill for the process.
+fn faults() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    stat.rsplit(") ").next().unwrap().split(' ').nth(7).unwrap().parse().unwrap()
 }
 
 #[test]
-#[ignore = "prints figures; minutes"]
+#[ignore = "prints figures; ARENA_STEPS=100000000 takes ten minutes"]
 fn churn() {
-    let steps: usize = std::env::var("ARENA_STEPS").map_or(100_000_000, |steps| steps.parse().unwrap());
-    type Lens = fn(&mut Dice) -> usize;
-    for (name, lens) in [("even", even as Lens), ("log", log)] {
+    let steps: usize = std::env::var("ARENA_STEPS").map_or(1_000_000, |steps| steps.parse().unwrap());
+    let works: [(&str, fn(&mut Dice) -> usize); 2] = [("even", even), ("log", log)];
+    for (name, lens) in works {
         let arena = Arena::new(4 << 30).unwrap();
-        let started = cpu();
         let mut churn = Churn::new(&arena, 512 << 20, lens);
         let (mut done, mut worst) = (0, f64::MAX);
+        let (started, faulted) = (cpu(), faults());
         while done < steps {
             let next = done + (steps / 100).max(1);
             while done < next {
@@ -45,17 +40,18 @@ fn churn() {
             assert!(held <= arena.resident());
             worst = worst.min(arena.payload() as f64 / held as f64);
         }
+        let (seconds, faulted) = (cpu() - started, faults() - faulted);
+        arena.validate().unwrap();
         let central = arena.central.lock();
-        let (runs, used) = (central.extents.runs().count(), central.used());
         let end = central.extents.runs().last().map_or(0, |(run, _)| run.start);
-        let filled = central.filled_pages as f64 / central.taken_pages as f64;
         println!(
-            "churn {name}: payload at least {:.2} % of resident, {done} steps, {:.2} us each, {:.1} % of pages were new; \
-             {runs} free runs, address space {:.2} x",
+            "churn {name}, {done} steps: payload at least {:.2} % of resident, {:.2} cpu us a step, {:.1} % of \
+             pages filled anew, {} free runs, {:.2} times the address space",
             worst * 100.0,
-            (cpu() - started) * 1e6 / done as f64,
-            filled * 100.0,
-            f64::from(end) / used as f64,
+            seconds * 1e6 / done as f64,
+            faulted * 100.0 / churn.pages() as f64,
+            central.extents.runs().count(),
+            f64::from(end) / central.used() as f64,
         );
     }
 }
@@ -70,7 +66,7 @@ fn pairs() {
             let in_use: Vec<_> =
                 (0..(1_usize << 30) / len.max(4096)).map(|_| Buffer::new(&arena, len).unwrap()).collect();
             let pairs = if len > 200_000 { PAIRS / 10 } else { PAIRS };
-            let seconds = threads(count, |_| {
+            let work = || {
                 let mut place = arena.alloc(len).unwrap();
                 for _ in 0..pairs {
                     // SAFETY: it was given for this length, and is not used any more.
@@ -79,12 +75,11 @@ fn pairs() {
                 }
                 // SAFETY: as above.
                 unsafe { arena.free(place, len) };
-            });
-            let cpus = count.min(std::thread::available_parallelism().map_or(1, usize::from));
-            println!(
-                "pairs of {len} B, {count} threads: {:.1} cpu ns a pair",
-                seconds * 1e9 * cpus as f64 / f64::from(pairs) / count as f64
-            );
+            };
+            let started = cpu();
+            std::thread::scope(|scope| (0..count).for_each(|_| drop(scope.spawn(work))));
+            let ns = (cpu() - started) * 1e9 / f64::from(pairs) / count as f64;
+            println!("pairs of {len} B, {count} threads: {ns:.1} cpu ns a pair");
             drop(in_use);
         }
     }
@@ -96,7 +91,7 @@ fn batches() {
     for (len, count) in [(8192, 16), (8192, 64), (8192, 256), (131_072, 16)] {
         let arena = Arena::new(16 << 30).unwrap();
         let mut in_use: Vec<_> = (0..(1_usize << 30) / len).map(|_| arena.alloc(len).unwrap()).collect();
-        let (mut dice, started) = (Dice(7), Instant::now());
+        let (mut dice, started) = (Dice(7), cpu());
         let rounds = 1_000_000 / count;
         for _ in 0..rounds {
             for _ in 0..count {
@@ -106,8 +101,8 @@ fn batches() {
             }
             in_use.extend((0..count).map(|_| arena.alloc(len).unwrap()));
         }
-        let ns = started.elapsed().as_secs_f64() * 1e9 / (rounds * count) as f64;
-        println!("{count} of {len} B given back and {count} taken: {ns:.1} ns a pair");
+        let ns = (cpu() - started) * 1e9 / (rounds * count) as f64;
+        println!("{count} of {len} B given back and {count} taken: {ns:.1} cpu ns a pair");
     }
 }
 
@@ -145,5 +140,39 @@ fn giving_back() {
             arena.payload() as f64 / GIB,
             2.0 / filled,
         );
+    }
+}
+
+#[test]
+#[ignore = "prints figures"]
+fn copies() {
+    const BLOCKS: usize = 1 << 17;
+    let arena = Arena::new(4 << 30).unwrap();
+    let region = Region::reserve(BLOCKS * 8192).unwrap();
+    region.want_huge(0..region.len(), false);
+    let places: Vec<_> = (0..BLOCKS).map(|_| arena.alloc(8192).unwrap()).collect();
+    // SAFETY: both lie where only this thread writes.
+    let (ours, plain): (Vec<_>, Vec<_>) =
+        unsafe { (0..BLOCKS).map(|at| (arena.bytes(places[at]), region.base().add(at * 8192))).collect() };
+    let mut out = vec![0; 8192];
+    for block in ours.iter().chain(&plain) {
+        // SAFETY: each block has 8192 bytes.
+        unsafe { block.write_bytes(1, 8192) };
+    }
+    let rollup = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap();
+    println!("{}", rollup.lines().find(|line| line.starts_with("AnonHuge")).unwrap());
+    for round in 1..=3 {
+        for (name, blocks) in [("arena", &ours), ("pages of 4 KiB", &plain)] {
+            let (mut dice, started) = (Dice(round), cpu());
+            for _ in 0..500_000 {
+                // SAFETY: as above.
+                unsafe {
+                    blocks[dice.roll(BLOCKS)]
+                        .copy_to_nonoverlapping(std::ptr::NonNull::from(&mut out[0]), 8192)
+                };
+                std::hint::black_box(&mut out);
+            }
+            println!("copies of 8 KiB, {name}: {:.0} cpu ns", (cpu() - started) * 1e9 / 500_000.0);
+        }
     }
 }

@@ -127,20 +127,17 @@ impl Slabs {
         Some(hollow)
     }
 
-    /// The lowest slab, at or above `from`, that has free slots and more to give back than slots alone.
-    pub(super) fn with_idle_pages(&self, from: u32) -> Option<u32> {
-        self.open.iter().filter_map(|open| open.range(from..).find(|at| self.idle(**at) != 0).copied()).min()
-    }
-
-    fn idle(&self, at: u32) -> PageBits {
-        self.slabs.get(&at).map_or(0, |slab| !slab.hollow & !slab.touched())
+    /// The lowest slab, at or above `from`, that has free slots.
+    pub(super) fn next_open(&self, from: u32) -> Option<u32> {
+        self.open.iter().filter_map(|open| open.range(from..).next().copied()).min()
     }
 
     /// Makes the pages of slab `at` hollow that no slot in use touches, and names them: runs of pages,
     /// counted from the slab's first.
     pub(super) fn hollow_out(&mut self, at: u32) -> impl Iterator<Item = Range<u32>> + use<> {
-        let idle = self.idle(at);
+        let mut idle = 0;
         if let Some(slab) = self.slabs.get_mut(&at) {
+            idle = !slab.hollow & !slab.touched();
             slab.hollow |= idle;
             self.hollow_pages += u64::from(idle.count_ones());
         }
@@ -243,11 +240,11 @@ mod tests {
         for slot in 0..slots {
             assert_eq!(slabs.take(class), Some((1, slot * bytes)));
         }
-        assert_eq!((slabs.hollow_pages(), slabs.with_idle_pages(0)), (13, None));
+        assert_eq!((slabs.hollow_pages(), slabs.hollow_out(1).count()), (13, 0));
         for slot in 0..slots - 1 {
             assert_eq!(slabs.put(1, class, slot * bytes), None);
         }
-        assert_eq!((slabs.with_idle_pages(0), slabs.with_idle_pages(2)), (Some(1), None));
+        assert_eq!((slabs.next_open(0), slabs.next_open(2)), (Some(1), None));
         assert_eq!(slabs.hollow_out(1).collect::<Vec<_>>(), [0..2]);
         slabs.recount().unwrap();
         assert_eq!((slabs.take(class), slabs.hollow_pages()), (Some((1, 0)), 14));

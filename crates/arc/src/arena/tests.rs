@@ -39,6 +39,7 @@ pub(super) struct Churn<'a> {
     arena: &'a Arena,
     buffers: Vec<Buffer<&'a Arena>>,
     bytes: usize,
+    pages: usize,
     total: usize,
     dice: Dice,
     lens: fn(&mut Dice) -> usize,
@@ -46,8 +47,15 @@ pub(super) struct Churn<'a> {
 
 impl<'a> Churn<'a> {
     pub(super) fn new(arena: &'a Arena, total: usize, lens: fn(&mut Dice) -> usize) -> Self {
-        let mut churn =
-            Churn { arena, buffers: Vec::new(), bytes: 0, total, dice: Dice(0x9e37_79b9_7f4a_7c15), lens };
+        let mut churn = Churn {
+            arena,
+            buffers: Vec::new(),
+            bytes: 0,
+            pages: 0,
+            total,
+            dice: Dice(0x9e37_79b9_7f4a_7c15),
+            lens,
+        };
         while churn.bytes < total {
             churn.add();
         }
@@ -58,6 +66,7 @@ impl<'a> Churn<'a> {
         let mut buffer = Buffer::new(self.arena, (self.lens)(&mut self.dice)).unwrap();
         buffer.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1);
         self.bytes += buffer.len();
+        self.pages += buffer.len().div_ceil(PAGE);
         self.buffers.push(buffer);
     }
 
@@ -72,6 +81,11 @@ impl<'a> Churn<'a> {
             steps += 1;
         }
         steps
+    }
+
+    /// Pages that were written to.
+    pub(super) fn pages(&self) -> usize {
+        self.pages
     }
 
     /// Drops buffers at random until so many bytes are left.
