@@ -64,7 +64,9 @@ impl Shared {
             if is_guess {
                 word = word.with(Word::GUESS);
             }
-            if !self.keeps_used || state == State::Uncached {
+            // While the cache is over its limit, what is let go of goes at once.
+            let is_over = self.is_over.load(Ordering::Relaxed);
+            if !self.keeps_used || state == State::Uncached || is_over {
                 word = word.with(Word::ERRAND);
             }
             partition.enter(state, kind, bytes);
