@@ -8,7 +8,11 @@ use crate::cache::peer::{Peer, Resident};
 use crate::cache::work::{Load, VALUE, Work};
 
 /// The kinds of lists, by their names in the reports.
-pub const LISTS: &[(&str, ListKind)] = &[("single", ListKind::Single), ("multilist", ListKind::Multilist)];
+pub const LISTS: &[(&str, ListKind)] = &[
+    ("single", ListKind::Single),
+    ("multilist", ListKind::Multilist),
+    ("pages", ListKind::Pages),
+];
 
 /// Blocks of one object.
 const OBJECT: u32 = 4096;
@@ -51,11 +55,14 @@ fn key_of(key: u32) -> BlockKey {
 
 /// Reads many blocks, in their order; how many were there.
 fn read_batch(cache: &Cache, keys: &[u32], mut read: impl FnMut(&[u8])) -> u64 {
+    let keys: smallvec::SmallVec<[BlockKey; 64]> = keys.iter().map(|key| key_of(*key)).collect();
     let mut found = 0;
-    for pin in keys.iter().filter_map(|key| cache.lookup(key_of(*key), Kind::Data, Asked::Demand)) {
-        read(&pin);
-        found += 1;
-    }
+    cache.lookup_many(&keys, Kind::Data, Asked::Demand, |_, pin| {
+        if let Some(pin) = pin {
+            read(&pin);
+            found += 1;
+        }
+    });
     found
 }
 
