@@ -236,18 +236,18 @@ impl Shared {
         }
         let is_spent = word.state() == Some(State::Uncached) && !word.has(Word::GUESS);
         if is_spent {
-            if locked.claim() {
+            if let Some(word) = locked.claim() {
                 self.end(locked, number, word, false);
             }
         } else if self.is_over.load(Ordering::Relaxed) && self.size() > self.target() {
             // All was in use when room was needed: what is let go of now goes at once.
-            if locked.claim() {
+            if let Some(word) = locked.claim() {
                 self.end(locked, number, word, true);
                 self.trim_ghosts();
             }
         } else {
             if self.keeps_used && word.state() != Some(State::Uncached) {
-                locked.word().fetch_and(!Word::ERRAND, Ordering::Relaxed);
+                locked.drop_errand();
             }
             if locked.listed() == UNLISTED {
                 self.enlist(&locked, number, hash);
@@ -270,12 +270,12 @@ impl Shared {
             self.reward(&locked, listed.number, false);
             return 0;
         }
-        if word.pins() > 0 || !locked.claim() {
+        let Some(word) = locked.claim() else {
             self.stats.evict_skipped.add(1);
             // Should the cache stay over its limit for it, the last to let go of it is to evict it.
             locked.update(|word| (word.pins() > 0).then(|| word.with(Word::ERRAND)));
             return 0;
-        }
+        };
         self.end(locked, listed.number, word, true)
     }
 

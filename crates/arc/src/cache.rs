@@ -1,6 +1,6 @@
 //! The cache as the pool and the simulator see it.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use arcwell_base::table::Tunables;
 use arcwell_base::{BlockKey, Kind};
@@ -143,6 +143,8 @@ impl Cache {
             let header = self.shared.headers.at(number);
             let word = header.load();
             let is_its = word.can_be_found() && header.key() == key;
+            // The key is read before the word is looked at again.
+            fence(Ordering::Acquire);
             (is_its && header.load().generation() == word.generation()).then_some(())
         };
         self.shared.table.find(key.hash(), is_it).is_some()

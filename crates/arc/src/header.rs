@@ -334,13 +334,19 @@ impl<'a> std::ops::Deref for Locked<'a> {
 }
 
 impl<'a> Locked<'a> {
-    /// Makes sure that nobody holds the block and nobody will find it any more. `false` when it is held.
-    pub(crate) fn claim(&self) -> bool {
-        let claimed = self.header.update(|word| {
+    /// Makes sure that nobody holds the block and nobody will find it any more. Returns the word from before:
+    /// one that was read earlier may have been changed by a reader who has come and gone. `None` when the block
+    /// is held.
+    pub(crate) fn claim(&self) -> Option<Word> {
+        self.header.update(|word| {
             let is_free = word.pins() == 0 && word.state() != Some(State::Anon);
             is_free.then(|| word.with_state(State::Anon).without(Word::ERRAND))
-        });
-        claimed.is_some()
+        })
+    }
+
+    /// Whoever gives the last pin back has nothing to do any more, unless the cache was closed meanwhile.
+    pub(crate) fn drop_errand(&self) {
+        self.header.update(|word| (!word.has(Word::ORPHAN)).then(|| word.without(Word::ERRAND)));
     }
 
     /// Unlocks a block that will not be found any more: whoever gives the last pin back has to end it. If
@@ -390,9 +396,9 @@ mod tests {
         let header = Header(&line);
         header.word().store(Word::of_new(3, State::Mru, Kind::Data).0, Ordering::Relaxed);
         let locked = header.lock(3).unwrap();
-        assert!(header.try_lock().is_none() && !locked.claim());
+        assert!(header.try_lock().is_none() && locked.claim().is_none());
         header.word().fetch_sub(Word::PIN, Ordering::Relaxed);
-        assert!(locked.claim() && !header.load().can_be_found());
+        assert!(locked.claim().is_some() && !header.load().can_be_found());
         locked.vacate();
         assert!(header.lock(3).is_none() && header.load() == Word::vacant(4));
     }

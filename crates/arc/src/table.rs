@@ -361,7 +361,7 @@ impl Spill {
     /// then there are not enough of them in the world.
     fn take(&self) -> u64 {
         let popped = self.vacant.fetch_update(Ordering::Acquire, Ordering::Acquire, |top| {
-            let next = self.at(top & NEXT).0[0].load(Ordering::Relaxed);
+            let next = self.at(top & NEXT).0[0].load(Ordering::Relaxed) >> 32;
             (top & NEXT != 0).then(|| (top & !NEXT).wrapping_add(CHANGE) | (next & NEXT))
         });
         let number = match popped {
@@ -377,8 +377,8 @@ impl Spill {
     fn give(&self, number: u64) {
         let link = &self.at(number).0[0];
         let pushed = self.vacant.fetch_update(Ordering::Release, Ordering::Relaxed, |top| {
-            // No tag: who still looks here sees no entry.
-            link.store(top & NEXT, Ordering::Relaxed);
+            // In the upper half: who still looks here sees an entry that names nothing.
+            link.store(top << 32, Ordering::Relaxed);
             Some((top & !NEXT).wrapping_add(CHANGE) | number)
         });
         debug_assert!(pushed.is_ok());
