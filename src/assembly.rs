@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use arcwell::fuse::{MountOptions, Mounted, Unmounted};
 use arcwell::origin::Origin;
-use arcwell::table::BadSetting;
+use arcwell::table::TunableRow;
 use arcwell::{
-    ArcTunables, CacheConfig, CachePolicy, Counted, Dataset, DirOptions, DirOrigin, Error, ListKind,
-    OriginStats, Pool, PoolConfig, Profile, Properties, Result, Simulated, StateDir, SystemClock,
+    ArcTunables, CacheConfig, Counted, Dataset, DirOptions, DirOrigin, Error, ListKind, OriginStats, Pool,
+    PoolConfig, Profile, Properties, Result, Simulated, StateDir, SystemClock,
 };
 use arcwell_front::control::{ControlPlane, Server, socket};
 
@@ -93,7 +93,9 @@ impl Instance {
         stats: Arc<OriginStats>,
         plan: &Plan,
     ) -> Result<Instance> {
-        for Assignment { name, value } in plan.settings.iter().filter(|set| !is_of_config(&set.name)) {
+        for Assignment { name, value } in
+            plan.settings.iter().filter(|set| row_of_config(&set.name).is_none())
+        {
             pool.set_tunable(name, value).map_err(|bad| Error::invalid("-o", bad.to_string()))?;
         }
         let served = Served {
@@ -170,25 +172,18 @@ fn open_origin(plan: &Plan, stats: Arc<OriginStats>) -> Result<Arc<dyn Origin>> 
 /// The cache's configuration: what has to be known before it is made.
 fn cache_config(plan: &Plan) -> Result<CacheConfig> {
     let mut config = CacheConfig { lists: plan.lists, ..CacheConfig::new(plan.size.bytes) };
-    for Assignment { name, value } in plan.settings.iter().filter(|set| is_of_config(&set.name)) {
-        let bad = |bad: BadSetting| Error::invalid("-o", bad.to_string());
-        let row = ArcTunables::ROWS.iter().find(|row| row.name == name);
-        let value =
-            row.ok_or_else(|| BadSetting::unknown(name)).and_then(|row| row.parse(value)).map_err(bad)?;
-        match name.as_str() {
-            "arc.policy" if value == 0 => config.policy = CachePolicy::Arc,
-            "arc.policy" => config.policy = CachePolicy::Adaptive,
-            "arc.lists" if value == 0 => config.lists = ListKind::Single,
-            "arc.lists" => config.lists = ListKind::Multilist,
-            _ => config.sublists = usize::try_from(value).ok().filter(|sublists| *sublists > 0),
+    for Assignment { name, value } in &plan.settings {
+        if let Some(row) = row_of_config(name) {
+            let value = row.parse(value).map_err(|bad| Error::invalid("-o", bad.to_string()))?;
+            config.set(name, value);
         }
     }
     Ok(config)
 }
 
-/// Whether a tunable is read when the cache is made.
-fn is_of_config(name: &str) -> bool {
-    matches!(name, "arc.policy" | "arc.lists" | "arc.sublists")
+/// A tunable that is read when the cache is made.
+fn row_of_config(name: &str) -> Option<&'static TunableRow> {
+    ArcTunables::ROWS.iter().find(|row| row.name == name && !row.live)
 }
 
 fn mount(dataset: Arc<Dataset>, plan: &Plan) -> Result<Mounted> {

@@ -168,8 +168,8 @@ fn lists_are_rows_of_their_own() {
     };
     assert_eq!(policies("-p lru,arcwell"), ["LRU", "Arcwell"]);
     assert_eq!(policies("-p arcwell,lru --lists single"), ["Arcwell-single", "LRU"]);
-    let both = ["Arcwell-single", "Arcwell-multilist", "LRU"];
-    assert_eq!(policies("-p arcwell,lru --lists multilist,single,single"), both);
+    let each = ["Arcwell-single", "Arcwell-multilist", "Arcwell-pages", "LRU"];
+    assert_eq!(policies("-p arcwell,lru --lists pages,multilist,single,single"), each);
     let all = policies("-p all");
     let titles: Vec<&str> = arcwell_sim::policy::POLICIES.iter().map(|row| row.title).collect();
     assert_eq!(all, titles);
@@ -243,7 +243,7 @@ fn mistakes_are_one_line_and_leave_nothing_behind() {
         ("-t loop.trace -f lsi", &["--format: 'lsi' is not a format", "oracleGeneral"]),
         ("-t loop.trace -s 0", &["--sizes: '0' is not a size from 1"]),
         ("-t loop.trace -s 5,ten", &["--sizes: 'ten' is not a size such as"]),
-        ("-t loop.trace --lists pages", &["--lists: 'pages' is not one of multilist, single"]),
+        ("-t loop.trace --lists books", &["--lists: 'books' is not one of single, multilist, pages"]),
         ("-t loop.trace --block 0", &["--block: '0' is not a size from 1 byte"]),
         ("-t loop.trace --jobs 0", &["--jobs"]),
         ("-t loop.trace --csv --json", &["--csv", "--json"]),

@@ -81,7 +81,7 @@ pub(crate) struct Arguments {
     #[arg(long, short)]
     foreground: bool,
 
-    /// Kind of lists: multilist or single
+    /// Kind of lists: single, multilist or pages
     #[arg(long, value_name = "KIND", default_value = "multilist", value_parser = list_kind)]
     lists: ListKind,
 
@@ -204,11 +204,9 @@ fn record_size(text: &str) -> std::result::Result<u32, Failure> {
 }
 
 pub(super) fn list_kind(text: &str) -> std::result::Result<ListKind, Failure> {
-    match text {
-        "single" => Ok(ListKind::Single),
-        "multilist" => Ok(ListKind::Multilist),
-        _ => Err(format!("'{text}' is not one of multilist, single").into()),
-    }
+    let names = || ListKind::ALL.map(ListKind::name).join(", ");
+    let kind = ListKind::ALL.into_iter().find(|kind| kind.name() == text);
+    kind.ok_or_else(|| format!("'{text}' is not one of {}", names()).into())
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "NAMES", value_parser = policy_name, long_help = policies())]
     policies: Vec<&'static str>,
 
-    /// Kinds of lists of the cache itself, each a row of its own: single, multilist
+    /// Kinds of lists of the cache itself, each a row of its own: single, multilist, pages
     #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = list_kind)]
     lists: Vec<ListKind>,
 
@@ -184,7 +184,7 @@ impl Arguments {
                 return vec![None];
             }
             let asked = |kind: &ListKind| self.lists.contains(kind);
-            [ListKind::Single, ListKind::Multilist].into_iter().filter(asked).map(Some).collect()
+            ListKind::ALL.into_iter().filter(asked).map(Some).collect()
         };
         let of_row = |row| kinds(row).into_iter().map(move |lists| Contender { row, lists });
         rows.into_iter().flat_map(of_row).collect()
@@ -205,11 +205,7 @@ struct Contender {
 impl Contender {
     fn title(&self) -> String {
         let title = self.row.title;
-        match self.lists {
-            None => title.to_owned(),
-            Some(ListKind::Single) => format!("{title}-single"),
-            Some(ListKind::Multilist) => format!("{title}-multilist"),
-        }
+        self.lists.map_or_else(|| title.to_owned(), |lists| format!("{title}-{}", lists.name()))
     }
 
     fn run<'a>(&self, trace: &'a Trace, unit: Unit, capacity: u64) -> Run<'a> {

@@ -56,7 +56,7 @@ fn values_that_cannot_be_are_refused() {
         (["--primarycache", "some"], "--primarycache: 'some' is not one of all, metadata, none"),
         (["--attr-timeout", "1 day"], "--attr-timeout: '1 day' is not a duration such as"),
         (["--simulate", "tape"], "--simulate: 'tape' cannot be simulated; one of hdd, nfs, s3 can"),
-        (["--lists", "pages"], "--lists: 'pages' is not one of multilist, single"),
+        (["--lists", "books"], "--lists: 'books' is not one of single, multilist, pages"),
         (["-o", "arc"], "-o: 'arc': write NAME=VALUE, such as arc.size_max=2GiB"),
         (["--nothing", "x"], "unexpected argument '--nothing' found"),
     ] {
@@ -92,7 +92,8 @@ fn tunables_that_cannot_be_leave_nothing_mounted() {
     let bed = Bed::new();
     for (setting, end) in [
         ("nothing=1", "nothing: there is no such tunable"),
-        ("arc.lists=round", "arc.lists: 'round' is not one of single, multilist"),
+        ("arc.lists=round", "arc.lists: 'round' is not one of single, multilist, pages"),
+        ("arc.page_size=5000", "arc.page_size: '5000' is not between 0 and 4096"),
         ("pool.workers_max=0", "pool.workers_max: '0' is not between 1 and 1024"),
     ] {
         let line = refused(&bed, &["origin", "mnt", "--state", "state", "-o", setting]);

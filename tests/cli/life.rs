@@ -104,20 +104,26 @@ fn tunables_are_shown_and_set() {
         return;
     }
     let bed = Bed::new();
-    bed.mount(&["-o", "pool.workers_max=7", "--lists", "single"]).fine();
+    bed.mount(&["-o", "pool.workers_max=7", "--lists", "pages", "-o", "arc.page_size=32"]).fine();
     let shown =
         |name: &str| -> Value { serde_json::from_str(&bed.run(&["get", name, "--json"]).fine()).unwrap() };
     assert_eq!(shown("pool.workers_max")["value"], "7");
-    assert_eq!(shown("arc.lists")["value"], "single");
+    assert_eq!(
+        (&shown("arc.lists")["value"], &shown("arc.page_size")["value"]),
+        (&"pages".into(), &"32".into())
+    );
     let set = bed.run(&["set", "arc.size_max=32MiB", "pool.workers_max = 9"]).fine();
     assert_eq!(set, "arc.size_max = 32 MiB\npool.workers_max = 9\n");
     assert_eq!(bed.stat("arc.c_max"), 32 << 20);
     assert_eq!(shown("pool.workers_max")["value"], "9");
+    assert_eq!(bed.run(&["set", "arc.move_threshold=0"]).fine(), "arc.move_threshold = 0%\n");
     let table = bed.run(&["get"]).fine();
     assert!(table.starts_with("NAME") && table.contains("prefetch."), "{table}");
     for (assignment, line) in [
         ("pool.workers_max=0", "pool.workers_max: '0' is not between 1 and 1024"),
         ("arc.lists=multilist", "arc.lists: can only be set at start"),
+        ("arc.page_size=16", "arc.page_size: can only be set at start"),
+        ("arc.move_threshold=95", "arc.move_threshold: '95' is not between 0 and 90"),
         ("nothing=1", "nothing: there is no such tunable"),
         ("arc.size_max", "'arc.size_max': write NAME=VALUE, such as arc.size_max=2GiB"),
     ] {

@@ -186,7 +186,7 @@ fn bad_settings_get_one_clear_error() {
 #[test]
 fn every_setting_that_is_allowed_makes_a_cache_that_works() {
     for policy in [CachePolicy::Arc, CachePolicy::Adaptive] {
-        for lists in [ListKind::Single, ListKind::Multilist] {
+        for lists in ListKind::ALL {
             let builder = Cache::builder().size_max(MIB).size_min(MIB).policy(policy).lists(lists);
             let cache = builder.typical_block(512).build().unwrap();
             for index in 0..500 {

@@ -90,6 +90,20 @@ impl Config {
         }
     }
 
+    /// Takes over a tunable that is read when a cache is made, `value` as its row parses it. `false` when it is
+    /// none of these.
+    pub fn set(&mut self, name: &str, value: u64) -> bool {
+        match name {
+            "arc.policy" if value == 0 => self.policy = Policy::Arc,
+            "arc.policy" => self.policy = Policy::Adaptive,
+            "arc.lists" => self.lists = ListKind::ALL[ListKind::ALL.len().min(value as usize + 1) - 1],
+            "arc.sublists" => self.sublists = usize::try_from(value).ok().filter(|&count| count > 0),
+            "arc.page_size" => self.page_size = Some(value).filter(|&slots| slots > 0),
+            _ => return false,
+        }
+        true
+    }
+
     /// Blocks that there is room for: as many as could be if each were charged the least, and the cache
     /// became sixteen times as large.
     pub(crate) fn blocks_max(&self) -> u32 {
@@ -127,7 +141,26 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
+    use arcwell_base::table::Form;
+
     use super::*;
+    use crate::tunable::ArcTunables;
+
+    #[test]
+    fn every_tunable_that_is_read_at_the_start_can_be_set() {
+        for row in ArcTunables::ROWS {
+            let mut config = Config::new(1 << 30);
+            assert_eq!(config.set(row.name, row.min), !row.live, "{}", row.name);
+            for value in row.min..=row.max.min(3) {
+                config.set(row.name, value);
+                if let Form::Choice(names) = row.form
+                    && row.name == "arc.lists"
+                {
+                    assert_eq!(config.lists.name(), names[value as usize]);
+                }
+            }
+        }
+    }
 
     #[test]
     fn small_caches_get_few_sublists() {

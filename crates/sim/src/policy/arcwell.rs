@@ -5,7 +5,7 @@
 //! the policies of the literature is where the cache does: a block larger than half of the capacity is
 //! never admitted.
 
-use arcwell_arc::{self as arc, Admit, Asked, Cache, Config, Keep, ListKind, Overhead};
+use arcwell_arc::{self as arc, Admit, ArcTunables, Asked, Cache, Config, Keep, Overhead};
 use arcwell_base::table::Tunables;
 use arcwell_base::{BlockKey, ObjectId};
 
@@ -34,7 +34,11 @@ impl Arcwell {
         };
         let Setup { capacity, lists, overhead, .. } = *setup;
         let config = Config { policy, lists, typical_block, overhead, ..Config::new(capacity) };
-        Arcwell { cache: Cache::new(config), sizes: sizes(setup.unit, trace) }
+        let cache = Cache::new(config);
+        if let Some(percent) = setup.move_threshold {
+            cache.tunables().store("arc.move_threshold", percent);
+        }
+        Arcwell { cache, sizes: sizes(setup.unit, trace) }
     }
 
     /// The daemon's own cache, with its settings at the start of the recording and all of the memory
@@ -42,11 +46,11 @@ impl Arcwell {
     pub(super) fn recorded(recorded: &Recorded, trace: &Trace) -> Self {
         let settings = ArcSettings(recorded);
         let size_max = settings.get("arc.size_max").min(MOST);
-        let config = Config::new(size_max);
-        let lists = if settings.get("arc.lists") == 0 { ListKind::Single } else { ListKind::Multilist };
-        let sublists = usize::try_from(settings.get("arc.sublists")).ok().filter(|&count| count > 0);
-        let policy = if settings.get("arc.policy") == 0 { arc::Policy::Arc } else { arc::Policy::Adaptive };
-        let cache = Cache::new(Config { policy, lists, sublists, overhead: Overhead::Counted, ..config });
+        let mut config = Config { overhead: Overhead::Counted, ..Config::new(size_max) };
+        for row in ArcTunables::ROWS {
+            config.set(row.name, settings.get(row.name));
+        }
+        let cache = Cache::new(config);
         for row in cache.tunables().rows() {
             cache.tunables().store(row.name, settings.get(row.name));
         }
@@ -118,7 +122,7 @@ struct ArcSettings<'a>(&'a Recorded);
 impl ArcSettings<'_> {
     /// The value of a tunable; its default where the recording has none, or none that is allowed.
     fn get(&self, name: &str) -> u64 {
-        let row = arcwell_arc::ArcTunables::ROWS.iter().find(|row| row.name == name);
+        let row = ArcTunables::ROWS.iter().find(|row| row.name == name);
         let row = row.expect("a tunable of the cache");
         let told = self.0.settings.get(name).copied();
         told.filter(|value| (row.min..=row.max).contains(value)).unwrap_or(row.default)

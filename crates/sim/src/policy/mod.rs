@@ -86,6 +86,8 @@ pub struct Setup {
     pub unit: Unit,
     /// The lists, for policies that [have some to choose](Row::has_lists).
     pub lists: ListKind,
+    /// The value of `arc.move_threshold`, per cent; `None` is its default.
+    pub move_threshold: Option<u64>,
     /// Whether the production policy counts its bookkeeping within the capacity, as the daemon does. To
     /// be compared with others it must not; in blocks it cannot.
     pub overhead: Overhead,
@@ -94,7 +96,8 @@ pub struct Setup {
 impl Setup {
     /// A cache of `capacity` blocks, with lists in exact order.
     pub const fn blocks(capacity: u64) -> Self {
-        Setup { capacity, unit: Unit::Blocks, lists: ListKind::Single, overhead: Overhead::Ignored }
+        let (unit, lists, overhead) = (Unit::Blocks, ListKind::Single, Overhead::Ignored);
+        Setup { capacity, unit, lists, move_threshold: None, overhead }
     }
 
     /// A cache of `capacity` bytes, with lists in exact order.
