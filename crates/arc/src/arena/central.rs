@@ -9,18 +9,20 @@
 //! - **R6** Every page but those of the first chunk, to which nobody has a place, is in a free run, on its
 //!   way back to the machine, part of a slab, or part of a buffer.
 
-use crate::arena::Place;
 use crate::arena::chunks::{CHUNK, Chunks, bytes};
 use crate::arena::extents::{Extents, Pages, Sort};
 use crate::arena::region::{PAGE, Region};
 use crate::arena::size::{SLAB, SLAB_PAGES, Size};
 use crate::arena::slabs::{PageBits, Slabs, bit_runs};
+use crate::arena::{Arena, Place, lanes};
 
 /// Idle pages that are kept in any case: 4 MiB, so that a chunk may be filled at once.
 const LEAST_IDLE: u64 = 2 * CHUNK as u64;
 
 /// Idle pages that are kept beside these are one in so many of those in use.
-const IDLE_SHARE: u64 = 32;
+const IDLE_SHARE: u64 = 44;
+
+const _: () = assert!(1000 / IDLE_SHARE + 1000 / lanes::SHARE <= 1000 / Arena::SLACK, "idle in all");
 
 /// Pages in use below which chunks are filled page by page: 8 MiB.
 const SMALL: u64 = 4 * CHUNK as u64;

@@ -4,7 +4,8 @@
 
 use std::time::Instant;
 
-use super::tests::{Churn, Dice, even, held_by_kernel, log};
+use super::buffer::Buffer;
+use super::tests::{Churn, Dice, Lens, even, held_by_kernel, log};
 use super::*;
 
 const GIB: f64 = (1 << 30) as f64;
@@ -25,8 +26,7 @@ fn faults() -> f64 {
 #[ignore = "prints figures; ARENA_STEPS=100000000 takes ten minutes"]
 fn churn() {
     let steps: usize = std::env::var("ARENA_STEPS").map_or(1_000_000, |steps| steps.parse().unwrap());
-    let works: [(&str, fn(&mut Dice) -> usize); 2] = [("even", even), ("log", log)];
-    for (name, lens) in works {
+    for (name, lens) in [("even", even as Lens), ("log", log)] {
         let arena = Arena::new(4 << 30).unwrap();
         let mut churn = Churn::new(&arena, 512 << 20, lens);
         let (mut done, mut worst) = (0, f64::MAX);
@@ -45,8 +45,8 @@ fn churn() {
         let central = arena.central.lock();
         let end = central.extents.runs().last().map_or(0, |(run, _)| run.start);
         println!(
-            "churn {name}, {done} steps: payload at least {:.2} % of resident, {:.2} cpu us a step, {:.1} % of \
-             pages filled anew, {} free runs, {:.2} times the address space",
+            "churn {name}, {done} steps: payload at least {:.2} % of resident, {:.2} cpu us a step, \
+             {:.1} % of pages filled anew, {} free runs, {:.2} times the address space",
             worst * 100.0,
             seconds * 1e6 / done as f64,
             faulted * 100.0 / churn.pages() as f64,
@@ -174,5 +174,24 @@ fn copies() {
             }
             println!("copies of 8 KiB, {name}: {:.0} cpu ns", (cpu() - started) * 1e9 / 500_000.0);
         }
+    }
+}
+
+#[test]
+#[ignore = "prints figures; takes two minutes"]
+fn holes() {
+    let arena = Arena::new(1 << 30).unwrap();
+    let mut buffers: Vec<_> = (0..8192).map(|_| Buffer::new(&arena, 8192).unwrap()).collect();
+    buffers.iter_mut().for_each(|buffer| buffer.fill(1));
+    let mut at = 0;
+    buffers.retain(|_| (at += 1, at % 2 == 0).1);
+    arena.give_back();
+    for (name, huge) in [("as the arena leaves them", false), ("if the chunks were marked", true)] {
+        if huge {
+            arena.region.want_huge(0..128 << 20, true);
+        }
+        let before = held_by_kernel(&arena);
+        std::thread::sleep(std::time::Duration::from_secs(60));
+        println!("holes {name}: {before} B, and {} a minute later", held_by_kernel(&arena));
     }
 }

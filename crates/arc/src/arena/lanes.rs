@@ -31,7 +31,10 @@ const FEWEST: u64 = 4;
 /// Pieces that are fetched at once for an empty lane.
 const FETCHED: u64 = 16;
 
-/// What a lane may hold: a 2048th of what is in use, within these bounds, in bytes.
+/// All lanes may hold one part in so many of what is in use.
+pub(super) const SHARE: u64 = 128;
+
+/// What a lane may hold in any case, and at most, in bytes.
 const BOUNDS: [u64; 2] = [64 << 10, 1 << 20];
 
 /// Pieces by size.
@@ -112,7 +115,8 @@ impl Lanes {
     /// Sets what a lane may hold, by the bytes that are in use.
     pub(super) fn set_limit(&self, in_use: u64) {
         // To a power of two, so that it is seldom written to.
-        let share = 1_u64.checked_shl((in_use / 2048).checked_ilog2().unwrap_or(0)).unwrap_or(1);
+        let share =
+            1_u64.checked_shl((in_use / SHARE / LANES as u64).checked_ilog2().unwrap_or(0)).unwrap_or(1);
         let limit = share.clamp(BOUNDS[0], BOUNDS[1]);
         if limit != self.limit.load(Ordering::Relaxed) {
             self.limit.store(limit, Ordering::Relaxed);

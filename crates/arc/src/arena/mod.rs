@@ -3,17 +3,17 @@
 //! An [`Arena`] gives out buffers in one stretch of reserved address space, so that a [`Place`] is an
 //! offset, good for as long as the arena is. Bytes of a page or more begin on a page and take whole pages;
 //! fewer take a slot of 16 bytes or more. What it holds of the machine's memory beyond what buffers take
-//! is bounded: a 32nd that lies idle for the next buffer, a 128th in lanes (`lanes`), what slabs have in
-//! free slots, and a few megabytes in any case. Holes between buffers cost address space and no memory:
-//! what is idle beyond the bound goes back to the machine, wherever it lies. So reserve several times
-//! what the buffers will ever take.
+//! is bounded: a 32nd that lies idle for the next buffer ([`Arena::SLACK`]), what slabs have in free slots,
+//! and 5 MiB in any case. Holes between buffers cost address space and no memory: what is idle beyond the
+//! bound goes back to the machine, wherever it lies. So reserve several times what the buffers will ever
+//! take.
 //!
 //! # Contract
 //!
 //! - A buffer's bytes are initialised: zeroes, or what an earlier buffer left.
 //! - Whoever holds a place alone reads and writes its bytes; who shares it orders accesses itself. A
 //!   place is given back once, with the length that it was asked for or shrunk to. That is what `unsafe`
-//!   stands for here; [`Buffer`] keeps these promises for safe code.
+//!   stands for here; [`buffer::Buffer`] keeps these promises for safe code.
 //! - All sums are kept in safe code; `region` asks the kernel, `central` and [`Arena`] tell it what may
 //!   go, `buffer` and `line` make references of addresses. There is no unsafe code elsewhere.
 //!
@@ -22,7 +22,8 @@
 //! A lane's lock, and under it the central one. Steady work on buffers of up to 256 KiB takes a lane's lock
 //! that nobody waits for. Memory goes back to the machine while no lock is held, but for pages of slabs.
 
-mod buffer;
+#[cfg_attr(not(test), allow(dead_code, reason = "the cache itself keeps places, in headers that many share"))]
+pub(crate) mod buffer;
 mod central;
 mod chunks;
 mod extents;
@@ -42,7 +43,6 @@ use std::ptr::NonNull;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
-pub(crate) use crate::arena::buffer::{Buffer, Home};
 use crate::arena::central::Central;
 use crate::arena::chunks::bytes;
 use crate::arena::lanes::{Lanes, Mine};
@@ -103,6 +103,10 @@ pub(crate) struct Arena {
 const MOST: u64 = PAGE as u64 * (1 << 32) - 2 * HUGE_PAGE as u64;
 
 impl Arena {
+    /// One part in so many of what buffers take lies idle, at most, when that is more than 5 MiB: a 44th
+    /// among the free runs, a 128th in lanes.
+    pub(crate) const SLACK: u64 = 32;
+
     /// An arena in `reserve` bytes of address space, at most 16 TiB.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use proptest::prelude::*;
 
+use super::buffer::Buffer;
 use super::chunks::CHUNK;
 use super::*;
 
@@ -34,6 +35,9 @@ impl Dice {
     }
 }
 
+/// How long the next buffer is.
+pub(super) type Lens = fn(&mut Dice) -> usize;
+
 /// Buffers that come and go at random, with so many bytes in all, and each page of them written to.
 pub(super) struct Churn<'a> {
     arena: &'a Arena,
@@ -42,11 +46,11 @@ pub(super) struct Churn<'a> {
     pages: usize,
     total: usize,
     dice: Dice,
-    lens: fn(&mut Dice) -> usize,
+    lens: Lens,
 }
 
 impl<'a> Churn<'a> {
-    pub(super) fn new(arena: &'a Arena, total: usize, lens: fn(&mut Dice) -> usize) -> Self {
+    pub(super) fn new(arena: &'a Arena, total: usize, lens: Lens) -> Self {
         let mut churn = Churn {
             arena,
             buffers: Vec::new(),
@@ -158,7 +162,7 @@ fn insert<'a>(model: &mut Model<'a>, buffer: Buffer<&'a Arena>, mark: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
     #[test]
     fn buffers_never_overlap_and_keep_their_bytes(acts in acts()) {
         let arena = Arena::new(1 << 30).unwrap();
@@ -192,7 +196,8 @@ proptest! {
                 }
             }
             arena.validate().unwrap();
-            prop_assert_eq!(arena.payload(), model.values().map(|(buffer, _)| Arena::taken(buffer.len())).sum::<u64>());
+            let taken = model.values().map(|(buffer, _)| Arena::taken(buffer.len()));
+            prop_assert_eq!(arena.payload(), taken.sum::<u64>());
         }
         for (buffer, mark) in std::mem::take(&mut model).into_values() {
             prop_assert!(is_filled(&buffer, mark));
@@ -292,15 +297,15 @@ fn a_sum_that_is_off_is_found() {
 fn churn_leaves_little_idle_and_shrinking_gives_memory_back() {
     const TOTAL: usize = 256 << 20;
     let arena = Arena::new(2 << 30).unwrap();
-    for lens in [even, log] {
+    for lens in [even as Lens, log] {
         let mut churn = Churn::new(&arena, TOTAL, lens);
-        for _ in 0..10_000 {
+        for _ in 0..4000 {
             churn.step();
         }
         arena.validate().unwrap();
         let (payload, held) = (arena.payload(), held_by_kernel(&arena));
         assert!(held <= arena.resident(), "{held} held, {} known", arena.resident());
-        assert!(payload as f64 >= 0.95 * held as f64, "{payload} of {held}");
+        assert!(held <= payload + payload / Arena::SLACK, "{payload} of {held}");
         churn.shrink(TOTAL / 8);
         arena.give_back();
         let (payload, held) = (arena.payload(), held_by_kernel(&arena));
