@@ -16,6 +16,13 @@ fn cpu() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
+/// Bytes that the process holds beside the arena.
+fn beside(arena: &Arena) -> f64 {
+    let held = held_by_kernel(arena) as f64;
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    pages.split(' ').nth(1).unwrap().parse::<f64>().unwrap() * PAGE as f64 - held
+}
+
 /// Pages that the kernel had to fill for the process.
 fn faults() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
@@ -125,7 +132,7 @@ fn giving_back() {
             })
             .collect();
         let filled = filled.elapsed().as_secs_f64();
-        let before = held_by_kernel(&arena);
+        let (before, beside_before) = (held_by_kernel(&arena), beside(&arena));
         let started = Instant::now();
         let mut at = 0;
         buffers.retain(|_| (at += 1, at % one_in == 0).1);
@@ -133,12 +140,14 @@ fn giving_back() {
         let seconds = started.elapsed().as_secs_f64();
         let after = held_by_kernel(&arena);
         println!(
-            "{name}: {:.2} GiB of {:.2} back at {:.1} GiB/s ({:.2} payload left); filled at {:.1} GiB/s",
+            "{name}: {:.2} GiB of {:.2} back at {:.1} GiB/s ({:.2} payload left); filled at {:.1} GiB/s; \
+             bookkeeping of the holes: {:.1} MiB",
             (before - after) as f64 / GIB,
             before as f64 / GIB,
             (before - after) as f64 / GIB / seconds,
             arena.payload() as f64 / GIB,
             2.0 / filled,
+            (beside(&arena) - beside_before) / (1 << 20) as f64,
         );
     }
 }
