@@ -1,6 +1,6 @@
 //! Three faults that the ARC of OpenZFS had in the field, as loads on which they show.
 //!
-//! Each test asks the same of the production policy, with either kind of lists, and of OpenZFS's rules
+//! Each test asks the same of the production policy, with every kind of lists, and of OpenZFS's rules
 //! as they are now; and each has its control: with the old fault brought back, these rules fail it.
 //! The reports are issues of the project openzfs/zfs.
 
@@ -65,13 +65,9 @@ fn sound() -> Vec<(String, Build)> {
         let build = move |setup: &Setup, trace: &Trace| (row.build)(&Setup { lists, ..*setup }, trace);
         (format!("{name}, {lists:?}"), Box::new(build))
     };
-    vec![
-        with("arcwell", ListKind::Single),
-        with("arcwell", ListKind::Multilist),
-        with("arcwell-arc", ListKind::Single),
-        with("arcwell-arc", ListKind::Multilist),
-        with("openzfs", ListKind::Single),
-    ]
+    let own =
+        ["arcwell", "arcwell-arc"].into_iter().flat_map(|name| ListKind::ALL.map(|lists| with(name, lists)));
+    own.chain([with("openzfs", ListKind::Single)]).collect()
 }
 
 /// Reads of data, one block after another.

@@ -74,9 +74,8 @@ fn caches() -> Vec<(String, Cache)> {
         let config = Config { policy, lists, overhead, typical_block: TYPICAL, ..Config::new(LIMIT) };
         (format!("{policy:?}, {lists:?}"), Cache::new(config))
     };
-    let lists = [ListKind::Single, ListKind::Multilist];
-    let sorts =
-        [arc::Policy::Arc, arc::Policy::Adaptive].into_iter().flat_map(|rule| lists.map(|kind| (rule, kind)));
+    let rules = [arc::Policy::Arc, arc::Policy::Adaptive].into_iter();
+    let sorts = rules.flat_map(|rule| ListKind::ALL.map(|kind| (rule, kind)));
     sorts.map(cache).collect()
 }
 
@@ -269,8 +268,10 @@ fn as_many_bytes_are_hit_as_by_an_exact_arc_over_bytes() {
         for (name, lists, allowed) in [
             ("arcwell-arc", ListKind::Single, 0.1),
             ("arcwell-arc", ListKind::Multilist, 0.5),
+            ("arcwell-arc", ListKind::Pages, 0.4),
             ("arcwell", ListKind::Single, LEARNING),
             ("arcwell", ListKind::Multilist, LEARNING),
+            ("arcwell", ListKind::Pages, LEARNING),
         ] {
             let own = byte_hits(name, lists, &trace);
             assert!(
@@ -382,7 +383,7 @@ fn a_recording_may_tell_of_anything() {
 
 #[test]
 fn a_recording_replays_to_the_daemons_own_hits() {
-    for lists in [ListKind::Single, ListKind::Multilist] {
+    for lists in ListKind::ALL {
         let mut daemon = Daemon::new(lists, 96 * MIB, 8 * MIB);
         daemon.work();
         let difference = daemon.difference();

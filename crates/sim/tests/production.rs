@@ -38,9 +38,11 @@ fn gains(build: impl Fn(&Setup, &Trace) -> Box<dyn Policy>) -> Vec<Gain> {
     gains
 }
 
-/// The mean gain and the worst. Prints them, and every cell.
+/// The mean gain and the worst. Prints them, and every cell, the worst first.
 fn summary(title: &str, gains: &[Gain]) -> (f64, f64) {
-    let cells: Vec<String> = gains.iter().map(|gain| format!("{} {:+.2}", gain.cell, gain.points)).collect();
+    let mut ranked: Vec<&Gain> = gains.iter().collect();
+    ranked.sort_by(|a, b| a.points.total_cmp(&b.points));
+    let cells: Vec<String> = ranked.iter().map(|gain| format!("{} {:+.2}", gain.cell, gain.points)).collect();
     let mean = gains.iter().map(|gain| gain.points).sum::<f64>() / gains.len().max(1) as f64;
     let worst = gains.iter().map(|gain| gain.points).fold(0.0, f64::min);
     println!("{title}: {} cells, mean {mean:+.3}, worst {worst:+.3}: {}", cells.len(), cells.join(", "));
@@ -49,8 +51,17 @@ fn summary(title: &str, gains: &[Gain]) -> (f64, f64) {
 
 /// A row of the production policy with lists of a kind.
 fn with(name: &str, lists: ListKind) -> impl Fn(&Setup, &Trace) -> Box<dyn Policy> {
+    moving(name, lists, None)
+}
+
+/// The same with a threshold below which blocks are not moved.
+fn moving(
+    name: &str,
+    lists: ListKind,
+    move_threshold: Option<u64>,
+) -> impl Fn(&Setup, &Trace) -> Box<dyn Policy> {
     let row = policy::find(name).expect("a value of arc.policy");
-    move |setup, trace| (row.build)(&Setup { lists, ..*setup }, trace)
+    move |setup, trace| (row.build)(&Setup { lists, move_threshold, ..*setup }, trace)
 }
 
 #[test]
@@ -63,6 +74,27 @@ fn arc_with_single_lists_is_the_papers() {
 fn arc_with_approximate_lists_costs_at_most_a_point() {
     let (_, worst) = summary("arcwell-arc, multilist", &gains(with("arcwell-arc", ListKind::Multilist)));
     assert!(worst >= -1.0, "{worst:+.3} points");
+}
+
+#[test]
+fn arc_with_pages_that_always_move_is_the_papers() {
+    let (_, worst) =
+        summary("arcwell-arc, pages, 0 %", &gains(moving("arcwell-arc", ListKind::Pages, Some(0))));
+    assert!(worst >= -0.1, "{worst:+.3} points");
+}
+
+#[test]
+fn arc_with_pages_that_move_less_costs_little() {
+    let (_, worst) = summary("arcwell-arc, pages", &gains(with("arcwell-arc", ListKind::Pages)));
+    assert!(worst >= -0.4, "{worst:+.3} points");
+}
+
+/// The control: a threshold that is far too high is seen.
+#[test]
+fn arc_with_pages_that_hardly_move_costs_more_than_is_allowed() {
+    let gains = gains(moving("arcwell-arc", ListKind::Pages, Some(90)));
+    let (_, worst) = summary("arcwell-arc, pages, 90 %", &gains);
+    assert!(gains.is_empty() || worst < -0.4, "{worst:+.3} points");
 }
 
 #[test]
@@ -81,13 +113,21 @@ fn adaptive_with_approximate_lists_keeps_most_of_that() {
     assert!(gains.is_empty() || mean >= 2.0, "{mean:+.3} points");
 }
 
+#[test]
+fn adaptive_with_pages_is_never_much_worse_and_often_better() {
+    let gains = gains(with("arcwell", ListKind::Pages));
+    let (mean, worst) = summary("arcwell, pages", &gains);
+    assert!(worst >= -0.4, "{worst:+.3} points");
+    assert!(gains.is_empty() || mean >= 2.5, "{mean:+.3} points");
+}
+
 /// Epochs of training over twice what fits: the paper's rule is the control.
 #[test]
 fn a_loop_of_twice_the_cache_is_hit_in_part() {
     const BLOCKS: u64 = 10_000;
     let epochs = (0..20 * 2 * BLOCKS).map(|n| Request::of(n % (2 * BLOCKS)));
     let trace = Trace::of("epochs", epochs).expect("it is small");
-    for lists in [ListKind::Single, ListKind::Multilist] {
+    for lists in ListKind::ALL {
         let hits = |name: &str| {
             let mut policy = with(name, lists)(&Setup::blocks(BLOCKS), &trace);
             replay(&mut *policy, &trace, Unit::Blocks, |_| ()).hit_ratio()
