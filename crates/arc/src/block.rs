@@ -13,7 +13,7 @@ use crate::header::{Header, Locked, State, UNLISTED, Word};
 use crate::list::Listed;
 use crate::noted::Note;
 use crate::shared::Shared;
-use crate::sync::Ordering;
+use crate::sync::{Fault, Ordering, is_broken};
 
 /// A block that is about to enter the table.
 #[derive(Clone, Copy, Debug)]
@@ -155,8 +155,7 @@ impl Shared {
 
     /// Lets the two rules compete for a request.
     pub(crate) fn observe(&self, request: Request) {
-        if self.partition.is_on_trial(request.hash)
-            && self.partition.observe(request, self.allowed_shadows())
+        if self.partition.is_on_trial(request.hash) && self.partition.observe(request, self.allowed_shadows())
         {
             self.stats.rule_changes.add(1);
         }
@@ -314,11 +313,14 @@ impl Shared {
             |found| {
                 // With the bucket locked: else the block could come back before its ghost appears (A5). When
                 // it is not there, another of the same key has taken its place.
-                if leaves_ghost && found.is_some() {
+                if leaves_ghost && found.is_some() && !is_broken(Fault::GhostOutsideBucket) {
                     self.note_eviction(header, word, hash);
                 }
             },
         );
+        if leaves_ghost && is_broken(Fault::GhostOutsideBucket) {
+            self.note_eviction(header, word, hash);
+        }
         if word.is_mru_guess() {
             self.partition.leave_guess(kind, bytes);
         }

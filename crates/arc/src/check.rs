@@ -113,6 +113,7 @@ impl Cache {
         let mut met = 0;
         for (state, kind) in State::LISTED.into_iter().flat_map(|state| Kind::ALL.map(|kind| (state, kind))) {
             let list = self.shared.partition.list(state, kind);
+            list.validate().map_err(|what| format!("A2: {state:?} {kind:?}: {what}"))?;
             let mut len = 0;
             for sublist in 0..list.sublists() {
                 let mut seen = Sighting::new();
@@ -233,7 +234,10 @@ mod tests {
         assert_eq!(a(complaint(|c| some_header(c, |h| h.0.0[1].store(1 << 40, Ordering::Relaxed)))), "A1");
         assert_eq!(a(complaint(|c| some_header(c, |h| h.set_listed(UNLISTED)))), "A2");
         assert_eq!(a(complaint(|c| some_word(c, |word| Word(word.0 ^ 1 << 25)))), "A2");
-        assert_eq!(a(complaint(|c| some_header(c, |h| _ = h.0.0[4].fetch_add(100, Ordering::Relaxed)))), "A4");
+        assert_eq!(
+            a(complaint(|c| some_header(c, |h| _ = h.0.0[4].fetch_add(100, Ordering::Relaxed)))),
+            "A4"
+        );
         assert_eq!(a(complaint(|c| c.shared.partition.enter(State::Mru, Kind::Data, 1))), "A4");
         assert_eq!(a(complaint(|c| c.shared.partition.enter_guess(Kind::Data, 1))), "A4");
         let (past, tick) = (Past::Mru, Tick::default());

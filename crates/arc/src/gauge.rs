@@ -50,7 +50,11 @@ impl Cache {
             (Kind::Data, Asked::Demand, (&stats.demand_data_hits, &stats.demand_data_misses)),
             (Kind::Metadata, Asked::Demand, (&stats.demand_metadata_hits, &stats.demand_metadata_misses)),
             (Kind::Data, Asked::Prefetch, (&stats.prefetch_data_hits, &stats.prefetch_data_misses)),
-            (Kind::Metadata, Asked::Prefetch, (&stats.prefetch_metadata_hits, &stats.prefetch_metadata_misses)),
+            (
+                Kind::Metadata,
+                Asked::Prefetch,
+                (&stats.prefetch_metadata_hits, &stats.prefetch_metadata_misses),
+            ),
         ] {
             let (hit, missed) = (found(kind, asked), noted.counted(kind, asked, None));
             rows.0.set_total(hit);
@@ -59,9 +63,11 @@ impl Cache {
         }
         stats.hits.set_total(hits);
         stats.misses.set_total(misses);
-        for (state, row) in
-            [(State::Mru, &stats.mru_hits), (State::Mfu, &stats.mfu_hits), (State::Uncached, &stats.uncached_hits)]
-        {
+        for (state, row) in [
+            (State::Mru, &stats.mru_hits),
+            (State::Mfu, &stats.mfu_hits),
+            (State::Uncached, &stats.uncached_hits),
+        ] {
             let each = Kind::ALL.into_iter().flat_map(|kind| {
                 [Asked::Demand, Asked::Prefetch].map(|asked| noted.counted(kind, asked, Some(state)))
             });

@@ -20,7 +20,7 @@ use arcwell_base::{BlockKey, Kind, ObjectId};
 use crate::arena::Place;
 use crate::arena::line::Line;
 use crate::policy::{Rank, Tick};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Fault, Ordering, is_broken};
 
 /// Where a resident block stands. A ghost is not resident, so its states are not among these.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,30 +103,36 @@ impl Word {
     }
 
     /// How many hold the block.
+    #[inline]
     pub(crate) fn pins(self) -> u64 {
         self.0 & Word::PINS
     }
 
     /// Whether no more can hold it.
+    #[inline]
     pub(crate) fn is_crowded(self) -> bool {
         self.pins() >= Word::PINS / 2
     }
 
+    #[inline]
     pub(crate) fn has(self, flag: u64) -> bool {
         self.0 & flag != 0
     }
 
     #[must_use]
+    #[inline]
     pub(crate) fn with(self, flag: u64) -> Word {
         Word(self.0 | flag)
     }
 
     #[must_use]
+    #[inline]
     pub(crate) fn without(self, flag: u64) -> Word {
         Word(self.0 & !flag)
     }
 
     /// Where the block stands; `None` for a header without a block.
+    #[inline]
     pub(crate) fn state(self) -> Option<State> {
         let place = (self.0 & Word::STATE) >> Word::STATE_SHIFT;
         State::ALL.get((place as usize).checked_sub(1)?).copied()
@@ -138,11 +144,13 @@ impl Word {
     }
 
     /// Whether the block may be found and pinned.
+    #[inline]
     pub(crate) fn can_be_found(self) -> bool {
         self.0 & Word::STATE >= Word::FIND_FROM
     }
 
     /// What the block holds.
+    #[inline]
     pub(crate) fn kind(self) -> Kind {
         if self.has(Word::METADATA) { Kind::Metadata } else { Kind::Data }
     }
@@ -152,6 +160,7 @@ impl Word {
     }
 
     /// Which of the blocks that used the header this is.
+    #[inline]
     pub(crate) fn generation(self) -> u32 {
         (self.0 >> Word::GENERATION_SHIFT) as u32
     }
@@ -189,19 +198,23 @@ pub(crate) const UNLISTED: u64 = 0;
 pub(crate) struct Header<'a>(pub(crate) &'a Line);
 
 impl<'a> Header<'a> {
+    #[inline]
     fn object(self) -> &'a AtomicU64 {
         &self.0.0[0]
     }
 
+    #[inline]
     fn index(self) -> &'a AtomicU64 {
         &self.0.0[1]
     }
 
     /// The word that decides.
+    #[inline]
     pub(crate) fn word(self) -> &'a AtomicU64 {
         &self.0.0[2]
     }
 
+    #[inline]
     pub(crate) fn load(self) -> Word {
         Word(self.word().load(Ordering::Acquire))
     }
@@ -214,16 +227,19 @@ impl<'a> Header<'a> {
     }
 
     /// Where the bytes lie.
+    #[inline]
     pub(crate) fn place(self) -> Place {
         Place::from_bits(self.0.0[3].load(Ordering::Relaxed))
     }
 
     /// Length in bytes, also when the block is a phantom and has none.
+    #[inline]
     pub(crate) fn len(self) -> u32 {
         self.0.0[4].load(Ordering::Relaxed) as u32
     }
 
     /// When it was last asked for, or came in.
+    #[inline]
     pub(crate) fn tick(self) -> Tick {
         Tick((self.0.0[4].load(Ordering::Relaxed) >> 32) as u32)
     }
@@ -262,9 +278,9 @@ impl<'a> Header<'a> {
 
     /// Changes the word by `change` until that is `None`; what it was before is returned if it changed.
     pub(crate) fn update(self, mut change: impl FnMut(Word) -> Option<Word>) -> Option<Word> {
-        let changed = self.word().fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
-            change(Word(word)).map(|word| word.0)
-        });
+        let changed = self
+            .word()
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| change(Word(word)).map(|word| word.0));
         changed.ok().map(Word)
     }
 
@@ -328,6 +344,7 @@ pub(crate) struct Locked<'a> {
 impl<'a> std::ops::Deref for Locked<'a> {
     type Target = Header<'a>;
 
+    #[inline]
     fn deref(&self) -> &Header<'a> {
         &self.header
     }
@@ -339,14 +356,18 @@ impl<'a> Locked<'a> {
     /// is held.
     pub(crate) fn claim(&self) -> Option<Word> {
         self.header.update(|word| {
-            let is_free = word.pins() == 0 && word.state() != Some(State::Anon);
+            let is_held = word.pins() > 0 && !is_broken(Fault::ClaimIgnoresPins);
+            let is_free = !is_held && word.state() != Some(State::Anon);
             is_free.then(|| word.with_state(State::Anon).without(Word::ERRAND))
         })
     }
 
     /// Whoever gives the last pin back has nothing to do any more, unless the cache was closed meanwhile.
     pub(crate) fn drop_errand(&self) {
-        self.header.update(|word| (!word.has(Word::ORPHAN)).then(|| word.without(Word::ERRAND)));
+        self.header.update(|word| {
+            let is_orphan = word.has(Word::ORPHAN) && !is_broken(Fault::ErrandOffOrphan);
+            (!is_orphan).then(|| word.without(Word::ERRAND))
+        });
     }
 
     /// Unlocks a block that will not be found any more: whoever gives the last pin back has to end it. If

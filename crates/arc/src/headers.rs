@@ -8,14 +8,14 @@
 use std::io;
 use std::ops::Range;
 
-use arcwell_base::lane::lane;
 use crossbeam_utils::CachePadded;
 
 use crate::arena::line::Lines;
 use crate::header::Header;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::lane::lane;
+use crate::sync::{AtomicU32, AtomicU64, Ordering, sized};
 
-const STACKS: usize = 16;
+const STACKS: usize = sized(16, 2);
 
 /// The end of a stack. Numbers are told as one more than they are.
 const NONE: u64 = 0;
@@ -39,6 +39,11 @@ impl Headers {
     pub(crate) fn reserve(count: u32) -> io::Result<Headers> {
         let vacant = (0..STACKS).map(|_| CachePadded::default()).collect();
         Ok(Headers { row: Lines::reserve(count as usize)?, used: AtomicU32::new(0), vacant })
+    }
+
+    /// Asks for huge pages.
+    pub(crate) fn want_huge(&self) {
+        self.row.want_huge();
     }
 
     /// The header of a number that was once taken.

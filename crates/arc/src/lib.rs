@@ -78,6 +78,8 @@ mod ghost;
 mod header;
 mod headers;
 mod list;
+#[cfg(feature = "model")]
+mod models;
 mod noted;
 mod partition;
 #[allow(unsafe_code, reason = "an island: see its opening doc")]

@@ -9,15 +9,15 @@
 use std::sync::OnceLock;
 
 use arcwell_base::Kind;
-use arcwell_base::lane::{self, LANES, lane};
 use crossbeam_utils::CachePadded;
 
 use crate::admit::Asked;
 use crate::header::State;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::lane::{self, LANES, lane};
+use crate::sync::{AtomicU64, Ordering, sized};
 
 /// Notes in a ring.
-const RING: usize = 1024;
+const RING: usize = sized(1024, 4);
 
 /// Something a hit wants done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,8 +38,8 @@ impl Note {
     pub(crate) const GENERATION: u32 = (1 << 29) - 1;
 
     fn packed(self) -> u64 {
-        let flags = [self.moves, self.is_sampled, self.is_first_use];
-        let flags = flags.iter().rev().fold(0, |bits, flag| bits << 1 | u64::from(*flag));
+        let flag = |flag, place: u32| u64::from(flag) << place;
+        let flags = flag(self.moves, 0) | flag(self.is_sampled, 1) | flag(self.is_first_use, 2);
         u64::from(self.number) << 32 | u64::from(self.generation & Note::GENERATION) << 3 | flags
     }
 
@@ -118,6 +118,7 @@ impl Default for Noted {
     }
 }
 
+#[inline]
 fn outcome(kind: Kind, asked: Asked, found: Option<State>) -> usize {
     let asked = (asked as usize) << 1 | kind.index();
     asked * 4 + found.map_or(0, State::index)

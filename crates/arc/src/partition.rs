@@ -5,7 +5,6 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arcwell_base::Kind;
-use arcwell_base::lock::Mutex;
 
 use crate::config::{Config, ListKind, Policy};
 use crate::duel::{Allowed, Duel, Request, SAMPLE_ALL, is_sampled};
@@ -13,6 +12,7 @@ use crate::ghost::Ghosts;
 use crate::header::State;
 use crate::list::{List, Multilist, Pages, Single};
 use crate::policy::{ByRank, GhostHit, Rank, Shares, Sizes};
+use crate::sync::Mutex;
 
 /// Bytes by kind.
 type ByKind = [AtomicU64; 2];
@@ -30,7 +30,12 @@ struct Trial {
 impl Default for Trial {
     fn default() -> Self {
         let sample = AtomicU64::new(SAMPLE_ALL);
-        Trial { duel: Mutex::named("arc.duel"), sample, len: AtomicUsize::new(0), charged: AtomicUsize::new(0) }
+        Trial {
+            duel: Mutex::named("arc.duel"),
+            sample,
+            len: AtomicUsize::new(0),
+            charged: AtomicUsize::new(0),
+        }
     }
 }
 
@@ -111,6 +116,7 @@ impl Partition {
     }
 
     /// Whether requests for a block with this hash are to be told to [`Partition::observe`].
+    #[inline]
     pub(crate) fn is_on_trial(&self, hash: u64) -> bool {
         self.trial.as_ref().is_some_and(|trial| is_sampled(hash, trial.sample.load(Ordering::Relaxed)))
     }

@@ -4,7 +4,6 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arcwell_base::Kind;
-use arcwell_base::lock::Mutex;
 use arcwell_base::table::Tunables;
 
 use crate::arena::Arena;
@@ -17,6 +16,7 @@ use crate::noted::Noted;
 use crate::partition::Partition;
 use crate::policy::{GhostHit, Past, Rank, Tick};
 use crate::stat::ArcStats;
+use crate::sync::Mutex;
 use crate::table::Table;
 use crate::tunable::ArcTunables;
 
@@ -24,6 +24,9 @@ use crate::tunable::ArcTunables;
 /// 16 MiB, but for small caches half of it.
 const OVERSHOOT_DIVISOR: u64 = 128;
 const OVERSHOOT_FLOOR: u64 = 16 << 20;
+
+/// From this size of the cache on, table and headers are in huge pages: they waste two of them at most.
+const HUGE_FROM: u64 = 256 << 20;
 
 /// Ticks in the time in which as much comes in as the cache can hold, about: enough to tell blocks
 /// apart, and so few that 2^31 of them are tens of thousands of such times.
@@ -93,13 +96,18 @@ impl Shared {
         tunables.store("arc.sublists", config.sublist_count() as u64);
         tunables.store("arc.page_size", config.page_slots());
         let blocks = config.blocks_max();
+        let (table, headers) = (Table::reserve(blocks.into())?, Headers::reserve(blocks)?);
+        if config.size_max >= HUGE_FROM && config.overhead == Overhead::Counted {
+            table.want_huge();
+            headers.want_huge();
+        }
         Ok(Shared {
             tunables,
             stats: ArcStats::default(),
             overhead: config.overhead,
             partition: Partition::new(config, blocks)?,
-            table: Table::reserve(blocks.into())?,
-            headers: Headers::reserve(blocks)?,
+            table,
+            headers,
             arena: Arena::new(config.arena_space())?,
             noted: Noted::default(),
             settling: Mutex::named("arc.notes"),
@@ -139,6 +147,7 @@ impl Shared {
     }
 
     /// The moment.
+    #[inline]
     pub(crate) fn now(&self) -> Tick {
         Tick((self.admitted.load(Ordering::Relaxed) >> self.tick_shift) as u32)
     }

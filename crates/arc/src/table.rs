@@ -16,7 +16,7 @@
 use std::io;
 
 use crate::arena::line::{Line, Lines};
-use crate::sync::{AtomicU64, Ordering, wait_a_moment};
+use crate::sync::{AtomicU64, Fault, Ordering, fence, is_broken, sized, wait_a_moment};
 
 /// Entries in a line.
 const ENTRIES: usize = 7;
@@ -24,7 +24,7 @@ const ENTRIES: usize = 7;
 const META: usize = 7;
 
 /// Buckets at least: a page of them.
-const BUCKETS_MIN: u64 = 64;
+const BUCKETS_MIN: u64 = sized(64, 2) as u64;
 
 /// A bucket is added when there are more than so many entries for two buckets, and one is dropped when
 /// there are fewer: the space between keeps it from going back and forth.
@@ -74,6 +74,11 @@ impl Table {
         })
     }
 
+    /// Asks for huge pages.
+    pub(crate) fn want_huge(&self) {
+        self.buckets.want_huge();
+    }
+
     /// Asks `visit` about each entry that could be of this hash, until it answers.
     #[inline]
     pub(crate) fn find<R>(&self, hash: u64, mut visit: impl FnMut(u32) -> Option<R>) -> Option<R> {
@@ -84,10 +89,11 @@ impl Table {
             let before = bucket.0[META].load(Ordering::Acquire);
             let (mut line, mut meta) = (bucket, before);
             for _ in 0..CHAIN_MAX {
-                for word in &line.0[..ENTRIES] {
-                    let entry = word.load(Ordering::Acquire);
-                    if entry >> 32 == tag
-                        && let Some(number) = (entry as u32).checked_sub(1)
+                let mut matches = matches(line, tag);
+                while matches != 0 {
+                    let entry = line.0[matches.trailing_zeros() as usize].load(Ordering::Acquire);
+                    matches &= matches - 1;
+                    if let Some(number) = named(entry)
                         && let Some(answer) = visit(number)
                     {
                         return Some(answer);
@@ -99,8 +105,10 @@ impl Table {
                 line = self.spill.at(meta & NEXT);
                 meta = line.0[META].load(Ordering::Acquire);
             }
+            // The entries were read before this, though not in order among themselves.
+            fence(Ordering::Acquire);
             let after = bucket.0[META].load(Ordering::Acquire);
-            let is_quiet = after == before && before & LOCKED == 0;
+            let is_quiet = after == before && before & LOCKED == 0 || is_broken(Fault::FindWithoutCheck);
             if is_quiet && self.extent.load(Ordering::Acquire) == extent {
                 return None;
             }
@@ -120,8 +128,10 @@ impl Table {
     pub(crate) fn guess(&self, hash: u64) -> Option<u32> {
         let (tag, extent) = (tag_of(hash), self.extent.load(Ordering::Relaxed));
         let line = &self.buckets[address(hash, extent)];
-        let entry = line.0[..ENTRIES].iter().map(|word| word.load(Ordering::Relaxed)).find(|e| e >> 32 == tag)?;
-        (entry as u32).checked_sub(1)
+        let matches = matches(line, tag);
+        (matches != 0)
+            .then(|| line.0[matches.trailing_zeros() as usize].load(Ordering::Relaxed))
+            .and_then(named)
     }
 
     /// Puts a header in, in place of the one that `is_same` says is of the same key. With the bucket
@@ -136,7 +146,9 @@ impl Table {
         let bucket = self.lock(hash);
         let entry = tag_of(hash) << 32 | (u64::from(number) + 1);
         let is_old = |entry: u64| entry >> 32 == tag_of(hash) && named(entry).is_some_and(&is_same);
-        let old = self.chain(bucket).find_map(|line| line.0[..ENTRIES].iter().find(|w| is_old(w.load(Ordering::Relaxed))));
+        let old = self
+            .chain(bucket)
+            .find_map(|line| line.0[..ENTRIES].iter().find(|w| is_old(w.load(Ordering::Relaxed))));
         let answer = prepare(old.and_then(|word| named(word.load(Ordering::Relaxed))));
         match old {
             Some(word) => word.store(entry, Ordering::Release),
@@ -162,8 +174,9 @@ impl Table {
     ) -> Option<Taken<R>> {
         let bucket = self.lock(hash);
         let is_it = |entry: u64| entry >> 32 == tag_of(hash) && named(entry).is_some_and(&is_it);
-        let found =
-            self.chain(bucket).find_map(|line| line.0[..ENTRIES].iter().find(|w| is_it(w.load(Ordering::Relaxed))));
+        let found = self
+            .chain(bucket)
+            .find_map(|line| line.0[..ENTRIES].iter().find(|w| is_it(w.load(Ordering::Relaxed))));
         let number = found.and_then(|word| named(word.load(Ordering::Relaxed)));
         let answer = before(number);
         if let Some(word) = found {
@@ -281,7 +294,8 @@ impl Table {
                 wait_a_moment(tries);
             }
         }
-        let all: smallvec::SmallVec<[u64; 32]> = buckets.iter().flat_map(|bucket| self.emptied(bucket)).collect();
+        let all: smallvec::SmallVec<[u64; 32]> =
+            buckets.iter().flat_map(|bucket| self.emptied(bucket)).collect();
         for entry in all {
             // Only who is in the table is asked for its whole hash: so the bits of an entry suffice.
             let goes = address_of_entry(entry, extent);
@@ -308,6 +322,15 @@ fn tag_of(hash: u64) -> u64 {
     hash & u64::from(u32::MAX)
 }
 
+/// A bit for each entry of a line with this tag. All are compared, and nothing depends on which it is: a
+/// branch for each could not be foreseen, and costs more than the line.
+#[inline]
+fn matches(line: &Line, tag: u64) -> u32 {
+    let bit = |place: usize| u32::from(line.0[place].load(Ordering::Relaxed) >> 32 == tag) << place;
+    (0..ENTRIES).fold(0, |bits, place| bits | bit(place))
+}
+
+#[inline]
 fn named(entry: u64) -> Option<u32> {
     (entry as u32).checked_sub(1)
 }
@@ -353,6 +376,7 @@ impl Spill {
         Ok(Spill { row: Lines::reserve(count + 1)?, used: AtomicU64::new(0), vacant: AtomicU64::new(0) })
     }
 
+    #[inline]
     fn at(&self, number: u64) -> &Line {
         &self.row[number as usize]
     }

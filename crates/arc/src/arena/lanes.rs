@@ -8,13 +8,13 @@
 //! be less than nothing, and the sum over all lanes is what buffers take.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::arena::Place;
 use crate::arena::size::{CLASSES, Size};
-use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 
 /// How many lanes there are.
 pub(super) const LANES: usize = 16;

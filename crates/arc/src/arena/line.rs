@@ -6,6 +6,7 @@
 use std::io;
 use std::ops::Deref;
 
+#[cfg(not(feature = "model"))]
 use crate::arena::region::Region;
 use crate::sync::AtomicU64;
 
@@ -14,7 +15,7 @@ use crate::sync::AtomicU64;
 #[repr(align(64))]
 pub(crate) struct Line(pub(crate) [AtomicU64; 8]);
 
-const _: () = assert!(size_of::<AtomicU64>() != 8 || size_of::<Line>() == 64, "a line is one cache line");
+const _: () = assert!(cfg!(feature = "model") || size_of::<Line>() == 64, "a line is one cache line");
 
 impl Line {
     /// Has the line fetched from memory; nothing else happens.
@@ -29,13 +30,39 @@ impl Line {
     }
 }
 
+/// A row of lines in a model, whose atomic words do not begin as zeroes of the kernel's: few, and made one by one.
+#[cfg(feature = "model")]
+#[derive(Debug)]
+pub(crate) struct Lines(Box<[Line]>);
+
+#[cfg(feature = "model")]
+impl Lines {
+    pub(crate) fn reserve(count: usize) -> io::Result<Lines> {
+        const MOST: usize = 32;
+        Ok(Lines((0..count.min(MOST)).map(|_| Line::default()).collect()))
+    }
+
+    pub(crate) fn want_huge(&self) {}
+}
+
+#[cfg(feature = "model")]
+impl Deref for Lines {
+    type Target = [Line];
+
+    fn deref(&self) -> &[Line] {
+        &self.0
+    }
+}
+
 /// A row of lines.
+#[cfg(not(feature = "model"))]
 #[derive(Debug)]
 pub(crate) struct Lines {
     region: Region,
     count: usize,
 }
 
+#[cfg(not(feature = "model"))]
 impl Lines {
     /// Reserves a row of `count` lines.
     ///
@@ -45,11 +72,19 @@ impl Lines {
         let bytes = count.checked_mul(size_of::<Line>()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Lines { region: Region::reserve(bytes)?, count })
     }
+
+    /// Asks for huge pages: a look-up goes to two lines anywhere in their rows, and with small pages also to
+    /// where the processor keeps what it knows of pages.
+    pub(crate) fn want_huge(&self) {
+        self.region.want_huge(0..self.region.len(), true);
+    }
 }
 
+#[cfg(not(feature = "model"))]
 impl Deref for Lines {
     type Target = [Line];
 
+    #[inline]
     fn deref(&self) -> &[Line] {
         // SAFETY: the region holds `count` lines and is aligned for them; eight atomic words may have any
         // bytes, zeroes among them; it is unmapped no sooner than `self` is dropped; and nobody writes to

@@ -39,6 +39,7 @@ mod tests;
 
 use std::io;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
@@ -49,7 +50,6 @@ use crate::arena::lanes::{Lanes, Mine};
 use crate::arena::region::{HUGE_PAGE, PAGE, Region};
 use crate::arena::size::{GRAIN, Size};
 use crate::check::Violation;
-use crate::sync::{AtomicU64, Ordering};
 
 /// Where a buffer lies: its distance from the region's beginning, in units of 16 bytes. It takes 40 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -65,6 +65,7 @@ impl Region {
     }
 
     /// Where it begins.
+    #[inline]
     pub(crate) fn base(&self) -> NonNull<u8> {
         self.base
     }

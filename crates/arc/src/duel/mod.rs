@@ -139,6 +139,7 @@ pub(crate) struct Allowed {
 
 /// Whether a key is in a sample. The bits are mixed first, so that it is a sample of every shard and
 /// sublist.
+#[inline]
 pub(crate) fn is_sampled(hash: u64, sample: u64) -> bool {
     hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 < sample
 }

@@ -96,6 +96,14 @@ pub(crate) trait List: Send + Sync + std::fmt::Debug {
 
     /// Number of blocks on the list.
     fn len(&self) -> usize;
+
+    /// Checks the list's own structure, while no other thread uses it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn validate(&self) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

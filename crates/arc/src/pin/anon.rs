@@ -5,9 +5,9 @@ use std::ops::{Deref, DerefMut};
 
 use arcwell_base::{BlockKey, Kind};
 
+use super::owner::Owner;
 use super::{Pin, bytes_of};
 use crate::arena::Place;
-use super::owner::Owner;
 use crate::block::Arrival;
 use crate::header::State;
 

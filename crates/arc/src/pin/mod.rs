@@ -23,7 +23,7 @@ use self::owner::Owner;
 use crate::arena::Place;
 use crate::header::{Header, Word};
 use crate::shared::Shared;
-use crate::sync::Ordering;
+use crate::sync::{Fault, Ordering, is_broken};
 
 /// A reader's reference to a block: as long as one lives, the block is not evicted. Its bytes stay
 /// what they were, even when the block is removed or replaced, or the cache is dropped.
@@ -55,6 +55,9 @@ impl Pin {
             if !word.can_be_found() || header.key() != key || word.is_crowded() {
                 return None;
             }
+            if is_broken(Fault::PinUnderAnotherWord) {
+                word = header.load();
+            }
             let pinned = mark(word).0 + Word::PIN;
             // Success means that the word is still that under which the key was read.
             match header.word().compare_exchange_weak(word.0, pinned, Ordering::AcqRel, Ordering::Acquire) {
@@ -69,17 +72,20 @@ impl Pin {
     ///
     /// # Safety
     /// Nobody else gives that unit back, and the header has been described.
+    #[inline]
     unsafe fn adopt(owner: &Owner, number: u32) -> Pin {
         let header = owner.headers.at(number);
         let (bytes, len) = bytes_of(owner, header.place(), header.len());
         Pin { engine: owner.address(), bytes, len, number }
     }
 
+    #[inline]
     fn engine(&self) -> &Shared {
         // SAFETY: the engine's memory outlives every pin, see the contract.
-        unsafe { self.engine.as_ref() }
+        owner::alive(unsafe { self.engine.as_ref() })
     }
 
+    #[inline]
     fn header(&self) -> Header<'_> {
         self.engine().headers.at(self.number)
     }
@@ -90,11 +96,13 @@ impl Pin {
     }
 
     /// What it holds.
+    #[inline]
     pub fn kind(&self) -> Kind {
         self.header().load().kind()
     }
 
     /// The number of its header.
+    #[inline]
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
@@ -107,7 +115,10 @@ impl Pin {
     #[cold]
     fn release_with_errand(&mut self) {
         // Counted before the block is let go of: from then on nothing else would keep the engine.
-        self.engine().keepers.fetch_add(1, Ordering::Relaxed);
+        let is_kept = !is_broken(Fault::ErrandWithoutKeep);
+        if is_kept {
+            self.engine().keepers.fetch_add(1, Ordering::Relaxed);
+        }
         let before = Word(self.header().word().fetch_sub(Word::PIN, Ordering::AcqRel));
         if before.pins() == 1 {
             self.engine().run_errand(self.number, before);
@@ -116,8 +127,10 @@ impl Pin {
                 unsafe { owner::let_go(self.engine) };
             }
         }
-        // SAFETY: counted above.
-        unsafe { owner::let_go(self.engine) };
+        if is_kept {
+            // SAFETY: counted above.
+            unsafe { owner::let_go(self.engine) };
+        }
     }
 }
 

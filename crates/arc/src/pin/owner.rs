@@ -34,6 +34,7 @@ impl Owner {
         Owner(NonNull::from(Box::leak(Box::new(is_shareable(shared)))))
     }
 
+    #[inline]
     pub(super) fn address(&self) -> NonNull<Shared> {
         self.0
     }
@@ -82,8 +83,25 @@ impl Drop for Owner {
 /// The caller, or what he acts for, was counted, and looks at the engine no more.
 pub(super) unsafe fn let_go(shared: NonNull<Shared>) {
     // SAFETY: as long as one is counted, the memory is there.
-    if unsafe { shared.as_ref() }.keepers.fetch_sub(1, Ordering::AcqRel) == 1 {
+    if alive(unsafe { shared.as_ref() }).keepers.fetch_sub(1, Ordering::AcqRel) == 1 {
         // SAFETY: it came from a box, and nobody is left who could look at it.
-        drop(unsafe { Box::from_raw(shared.as_ptr()) });
+        free(unsafe { Box::from_raw(shared.as_ptr()) });
     }
 }
+
+#[cfg(not(feature = "model"))]
+fn free(shared: Box<Shared>) {
+    drop(shared);
+}
+
+/// The engine, of which is known that it was not freed: in a model, this is looked at.
+#[cfg(not(feature = "model"))]
+#[inline]
+pub(super) fn alive(shared: &Shared) -> &Shared {
+    shared
+}
+
+#[cfg(feature = "model")]
+pub(super) use crate::models::engines::alive;
+#[cfg(feature = "model")]
+use crate::models::engines::free;

@@ -19,13 +19,12 @@ mod page;
 use std::collections::VecDeque;
 use std::io;
 
-use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use self::page::{Page, SLOTS_A_LINE};
 use super::{End, List, Listed, Passed, Sighting};
 use crate::arena::line::Lines;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Fault, Mutex, Ordering, is_broken};
 
 /// Slots of a page at least.
 pub(crate) const SLOTS_MIN: u64 = SLOTS_A_LINE as u64;
@@ -86,7 +85,7 @@ impl Pages {
             newest: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             len: AtomicU64::new(0),
-            chain: Mutex::default(),
+            chain: Mutex::named("arc.pages"),
         };
         pages.begin_page(&mut pages.chain.lock());
         Ok(pages)
@@ -129,7 +128,9 @@ impl Pages {
             return;
         }
         let sequence = page.sequence().load(Ordering::Relaxed);
-        let Ok(place) = chain.pages.binary_search_by_key(&sequence, |(sequence, _)| *sequence) else { return };
+        let Ok(place) = chain.pages.binary_search_by_key(&sequence, |(sequence, _)| *sequence) else {
+            return;
+        };
         if chain.pages[place].1 != number {
             return;
         }
@@ -177,7 +178,9 @@ impl Pages {
         let place = chain.pages.partition_point(|(sequence, _)| *sequence < claimed.sequence);
         chain.pages.insert(place, (claimed.sequence, claimed.page));
         // Whoever took the last block out meanwhile did not find the page in the chain.
-        self.retire(&mut chain, claimed.page);
+        if !is_broken(Fault::PutBackUnchecked) {
+            self.retire(&mut chain, claimed.page);
+        }
     }
 
     /// Offers the blocks of a page, the oldest first. `true` when there are enough.
@@ -255,7 +258,8 @@ impl List for Pages {
         let chain = self.chain.lock();
         let slots = |&(_, number): &(u64, u32)| {
             let given = if number == GONE { 0 } else { self.page(number).given() };
-            let start = if number == GONE { 0 } else { self.page(number).start().load(Ordering::Relaxed) as usize };
+            let start =
+                if number == GONE { 0 } else { self.page(number).start().load(Ordering::Relaxed) as usize };
             (start..given).map(move |slot| (number, slot))
         };
         let block = |(number, slot)| {
@@ -290,5 +294,25 @@ impl List for Pages {
 
     fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed) as usize
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        let chain = self.chain.lock();
+        let kept: Vec<u32> = chain.pages.iter().map(|(_, page)| *page).filter(|page| *page != GONE).collect();
+        if kept.len() + chain.vacant.len() != chain.used as usize {
+            return Err(format!("{} pages, {} and {} known", chain.used, kept.len(), chain.vacant.len()));
+        }
+        let head = self.head.load(Ordering::Acquire) as u32;
+        if kept.last() != Some(&head) || !chain.pages.iter().is_sorted_by_key(|(sequence, _)| *sequence) {
+            return Err(format!("pages are out of order, or not {head} is the last"));
+        }
+        for &number in &kept {
+            let page = self.page(number);
+            let (live, found) = (page.fill().live(), (0..page.given()).filter_map(|slot| page.block(slot)).count());
+            if live != found as u64 || live == 0 && number != head {
+                return Err(format!("page {number} holds {found} blocks, counted {live}"));
+            }
+        }
+        Ok(())
     }
 }

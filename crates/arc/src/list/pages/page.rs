@@ -110,7 +110,10 @@ impl<'a> Page<'a> {
         let generation = (self.fill().generation() + 1) & Fill::GENERATION;
         self.sequence().store(sequence, Ordering::Relaxed);
         self.start().store(0, Ordering::Relaxed);
-        self.slots.iter().flat_map(|line| &line.0).for_each(|slot| slot.store(Page::COMING, Ordering::Relaxed));
+        self.slots
+            .iter()
+            .flat_map(|line| &line.0)
+            .for_each(|slot| slot.store(Page::COMING, Ordering::Relaxed));
         self.word().store(generation << Fill::GENERATION_SHIFT, Ordering::Release);
         generation
     }
