@@ -151,6 +151,21 @@ impl Shared {
                 self.reward(&locked, note.number, note.is_first_use);
             }
         });
+        self.tidy_lists();
+    }
+
+    /// Keeps the lists small, in small steps.
+    fn tidy_lists(&self) {
+        for list in self.partition.lists() {
+            list.tidy(&mut |listed, place| {
+                let header = self.headers.at(listed.number);
+                let locked = header.try_lock().filter(|locked| locked.listed() == listed.place);
+                locked.is_some_and(|locked| {
+                    locked.set_listed(place);
+                    true
+                })
+            });
+        }
     }
 
     /// Lets the two rules compete for a request.

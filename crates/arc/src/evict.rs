@@ -34,7 +34,8 @@ impl Cache {
     /// `again` is the ghost hit that room is made for.
     pub(crate) fn make_room(&self, again: Option<GhostHit>) {
         let shared = &self.shared;
-        let mut barren = [[false; 2]; State::ALL.len()];
+        let nothing_barren = [[false; 2]; State::ALL.len()];
+        let (mut barren, mut is_second) = (nothing_barren, false);
         shared.partition.charge_shadows();
         loop {
             // At every step: ghosts take memory too, and those that a lower target no longer allows
@@ -43,6 +44,11 @@ impl Cache {
             let Some(need) = self.excess() else { break };
             self.fill_mfu();
             let Some((state, kind)) = self.victim(again, &barren) else {
+                if !std::mem::replace(&mut is_second, true) {
+                    // Blocks that had been used since were spared, and now stand elsewhere.
+                    barren = nothing_barren;
+                    continue;
+                }
                 // What is left is held elsewhere: even the shadows have to go.
                 shared.partition.bound_shadows(0);
                 break;

@@ -100,6 +100,11 @@ impl Partition {
         &*self.lists[row][kind.index()]
     }
 
+    /// All lists.
+    pub(crate) fn lists(&self) -> impl Iterator<Item = &dyn List> {
+        self.lists.iter().flatten().map(|list| &**list)
+    }
+
     /// What was learned so far.
     pub(crate) fn shares(&self) -> Shares {
         *self.shares.lock()

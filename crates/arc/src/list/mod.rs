@@ -91,6 +91,10 @@ pub(crate) trait List: Send + Sync + std::fmt::Debug {
         }
     }
 
+    /// Does a little of what keeps the list small. `moves` is told of a block and its new place, and says
+    /// whether it has taken it there. By one at a time.
+    fn tidy(&self, _moves: &mut dyn FnMut(Listed, u64) -> bool) {}
+
     /// Bytes of all blocks on the list.
     fn bytes(&self) -> u64;
 

@@ -27,6 +27,7 @@ fn run_under<S: Scheduler + 'static>(scheduler: S, program: fn()) {
     config.stack_size = 256 << 10;
     config.max_steps = MaxSteps::FailAfter(200_000);
     config.failure_persistence = FailurePersistence::None;
+    config.silence_warnings = true;
     Runner::new(scheduler, config).run(move || {
         engines::bury();
         program();
@@ -40,8 +41,10 @@ fn run(program: fn(), schedules: usize) {
 
 /// Runs a program as it is, and then with each of the faults, which it has to find.
 pub(super) fn check(program: fn(), faults: &[Fault]) {
+    println!("as it is");
     run(program, schedules());
     for &fault in faults {
+        println!("from here on {fault:?} is looked for, and to be found");
         break_on_purpose(Some(fault));
         let outcome = catch_unwind(AssertUnwindSafe(|| run(program, SCHEDULES_OF_FAULT)));
         break_on_purpose(None);

@@ -14,7 +14,10 @@
 //! back, or has become empty: for one block in as many as a page holds. Slots are taken and emptied
 //! without it ([`page`]).
 
+mod compact;
 mod page;
+#[cfg(all(test, not(feature = "model")))]
+mod tests;
 
 use std::collections::VecDeque;
 use std::io;
@@ -45,6 +48,36 @@ struct Chain {
     /// Pages that were ever used.
     used: u32,
     next: u64,
+    /// Up to where sparse pages were looked for.
+    looked_at: u64,
+}
+
+impl Chain {
+    /// A page that is in no chain.
+    fn take_vacant(&mut self) -> u32 {
+        self.vacant.pop().unwrap_or_else(|| {
+            self.used += 1;
+            self.used - 1
+        })
+    }
+
+    /// Takes the page at a place out, and leaves the place.
+    fn forget(&mut self, place: usize) {
+        self.pages[place].1 = GONE;
+        self.gone += 1;
+    }
+
+    /// Drops places that were left: those at the tail, and all when they are many.
+    fn trim(&mut self) {
+        while self.pages.front().is_some_and(|(_, number)| *number == GONE) {
+            self.pages.pop_front();
+            self.gone -= 1;
+        }
+        if self.gone > self.pages.len() / 2 {
+            self.pages.retain(|(_, number)| *number != GONE);
+            self.gone = 0;
+        }
+    }
 }
 
 /// See the module's doc.
@@ -58,13 +91,9 @@ pub(crate) struct Pages {
     newest: AtomicU64,
     bytes: AtomicU64,
     len: AtomicU64,
+    /// Pages in the chain.
+    filled: AtomicU64,
     chain: Mutex<Chain>,
-}
-
-/// A page that one thread has taken out of the chain.
-struct Claimed {
-    sequence: u64,
-    page: u32,
 }
 
 impl Pages {
@@ -85,6 +114,7 @@ impl Pages {
             newest: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             len: AtomicU64::new(0),
+            filled: AtomicU64::new(0),
             chain: Mutex::named("arc.pages"),
         };
         pages.begin_page(&mut pages.chain.lock());
@@ -98,14 +128,12 @@ impl Pages {
 
     /// Makes an empty page the head.
     fn begin_page(&self, chain: &mut Chain) {
-        let number = chain.vacant.pop().unwrap_or_else(|| {
-            chain.used += 1;
-            chain.used - 1
-        });
+        let number = chain.take_vacant();
         let sequence = chain.next;
         chain.next += 1;
         let generation = self.page(number).begin(sequence);
         chain.pages.push_back((sequence, number));
+        self.count_pages(chain);
         self.newest.store(sequence, Ordering::Relaxed);
         self.head.store(generation << 32 | u64::from(number), Ordering::Release);
     }
@@ -134,23 +162,20 @@ impl Pages {
         if chain.pages[place].1 != number {
             return;
         }
-        chain.pages[place].1 = GONE;
-        chain.gone += 1;
+        chain.forget(place);
         chain.vacant.push(number);
-        while chain.pages.front().is_some_and(|(_, number)| *number == GONE) {
-            chain.pages.pop_front();
-            chain.gone -= 1;
-        }
-        if chain.gone > chain.pages.len() / 2 {
-            chain.pages.retain(|(_, number)| *number != GONE);
-            chain.gone = 0;
-        }
+        chain.trim();
+        self.count_pages(chain);
     }
 
-    /// Takes the oldest page out of the chain.
-    fn claim(&self) -> Option<Claimed> {
+    fn count_pages(&self, chain: &Chain) {
+        self.filled.store((chain.pages.len() - chain.gone) as u64, Ordering::Relaxed);
+    }
+
+    /// Takes the oldest page out of the chain, if it is no younger than `newest`. Its sequence and its number.
+    fn claim(&self, newest: u64) -> Option<(u64, u32)> {
         let mut chain = self.chain.lock();
-        let (sequence, page) = *chain.pages.front()?;
+        let (sequence, page) = *chain.pages.front().filter(|(sequence, _)| *sequence <= newest)?;
         debug_assert_ne!(page, GONE, "what is gone is not left at the tail");
         if chain.pages.len() == 1 {
             if self.page(page).fill().live() == 0 {
@@ -161,25 +186,25 @@ impl Pages {
             self.begin_page(&mut chain);
         }
         chain.pages.pop_front();
-        while chain.pages.front().is_some_and(|(_, number)| *number == GONE) {
-            chain.pages.pop_front();
-            chain.gone -= 1;
-        }
-        Some(Claimed { sequence, page })
+        chain.trim();
+        self.count_pages(&chain);
+        Some((sequence, page))
     }
 
     /// Puts a page back where it was.
-    fn put_back(&self, claimed: &Claimed) {
+    fn put_back(&self, (sequence, number): (u64, u32)) {
         let mut chain = self.chain.lock();
-        if self.page(claimed.page).fill().live() == 0 {
-            chain.vacant.push(claimed.page);
+        if self.page(number).fill().live() == 0 {
+            chain.vacant.push(number);
             return;
         }
-        let place = chain.pages.partition_point(|(sequence, _)| *sequence < claimed.sequence);
-        chain.pages.insert(place, (claimed.sequence, claimed.page));
+        // Two may have one sequence after pages were put together: the first to be put back is the older.
+        let place = chain.pages.partition_point(|(other, _)| *other <= sequence);
+        chain.pages.insert(place, (sequence, number));
+        self.count_pages(&chain);
         // Whoever took the last block out meanwhile did not find the page in the chain.
         if !is_broken(Fault::PutBackUnchecked) {
-            self.retire(&mut chain, claimed.page);
+            self.retire(&mut chain, number);
         }
     }
 
@@ -276,16 +301,27 @@ impl List for Pages {
     }
 
     fn pass(&self, _sublist: usize, _want: usize, evict: &mut dyn FnMut(Listed) -> Passed) -> u64 {
-        let (mut freed, mut kept) = (0, SmallVec::<[Claimed; 4]>::new());
-        while let Some(claimed) = self.claim() {
-            let is_enough = self.sweep(claimed.page, &mut freed, evict);
-            kept.push(claimed);
+        // What is moved to the head meanwhile waits for the next pass.
+        let newest = self.newest.load(Ordering::Relaxed);
+        let (mut freed, mut kept) = (0, SmallVec::<[(u64, u32); 4]>::new());
+        while let Some(claimed) = self.claim(newest) {
+            let is_enough = self.sweep(claimed.1, &mut freed, evict);
+            match self.page(claimed.1).fill().live() {
+                0 => self.put_back(claimed),
+                _ => kept.push(claimed),
+            }
             if is_enough || freed > 0 {
                 break;
             }
         }
-        kept.iter().rev().for_each(|claimed| self.put_back(claimed));
+        kept.into_iter().for_each(|claimed| self.put_back(claimed));
         freed
+    }
+
+    fn tidy(&self, moves: &mut dyn FnMut(Listed, u64) -> bool) {
+        if self.is_sparse() {
+            self.join_two(moves);
+        }
     }
 
     fn bytes(&self) -> u64 {
@@ -308,7 +344,8 @@ impl List for Pages {
         }
         for &number in &kept {
             let page = self.page(number);
-            let (live, found) = (page.fill().live(), (0..page.given()).filter_map(|slot| page.block(slot)).count());
+            let (live, found) =
+                (page.fill().live(), (0..page.given()).filter_map(|slot| page.block(slot)).count());
             if live != found as u64 || live == 0 && number != head {
                 return Err(format!("page {number} holds {found} blocks, counted {live}"));
             }

@@ -1,0 +1,119 @@
+//! What a list of pages promises, beside what all lists do.
+
+use std::collections::HashMap;
+
+use super::*;
+
+/// A list with the place of each block, as headers would know it.
+struct Bench {
+    list: Pages,
+    places: HashMap<u32, u64>,
+}
+
+impl Bench {
+    fn new(slots: u64) -> Bench {
+        Bench { list: Pages::reserve(10_000, slots).unwrap(), places: HashMap::new() }
+    }
+
+    fn add(&mut self, block: u32) {
+        self.places.insert(block, self.list.insert(0, block, 10));
+    }
+
+    fn take(&mut self, block: u32) {
+        self.list.remove(0, self.places.remove(&block).unwrap(), 10);
+    }
+
+    fn tidy(&mut self) {
+        let Bench { list, places } = self;
+        list.tidy(&mut |listed, place| places.insert(listed.number, place) == Some(listed.place));
+    }
+
+    fn order(&self, from: End) -> Vec<u32> {
+        let mut seen = Sighting::new();
+        self.list.look(0, from, usize::MAX, &mut seen);
+        assert!(seen.iter().all(|listed| self.places[&listed.number] == listed.place));
+        seen.iter().map(|listed| listed.number).collect()
+    }
+}
+
+#[test]
+fn blocks_stand_in_the_order_in_which_they_came_or_moved() {
+    let mut bench = Bench::new(8);
+    (0..100).for_each(|block| bench.add(block));
+    (0..100).step_by(3).for_each(|block| bench.take(block));
+    (0..100).step_by(9).for_each(|block| bench.add(block));
+    let left: Vec<u32> = (0..100).filter(|block| block % 3 != 0).chain((0..100).step_by(9)).collect();
+    assert_eq!(bench.order(End::Tail), left);
+    assert_eq!(bench.order(End::Head), left.iter().rev().copied().collect::<Vec<_>>());
+    assert_eq!((bench.list.len(), bench.list.bytes()), (left.len(), 10 * left.len() as u64));
+}
+
+#[test]
+fn a_pass_takes_the_oldest_and_what_it_may_not_take_stays_the_oldest() {
+    let mut bench = Bench::new(8);
+    (0..50).for_each(|block| bench.add(block));
+    for expected in [0, 2, 4, 6, 8, 10] {
+        let mut taken = None;
+        let freed = bench.list.pass(0, 1, &mut |listed| {
+            if listed.number % 2 == 1 {
+                return Passed::Freed(0);
+            }
+            bench.list.remove(0, listed.place, 10);
+            taken = Some(listed.number);
+            Passed::Enough(10)
+        });
+        bench.places.remove(&taken.unwrap());
+        assert_eq!((freed, taken), (10, Some(expected)));
+    }
+    assert_eq!(bench.order(End::Tail)[..6], [1, 3, 5, 7, 9, 11]);
+}
+
+#[test]
+fn a_pass_that_only_moves_blocks_to_the_head_comes_to_an_end() {
+    let list = Pages::reserve(1000, 8).unwrap();
+    (0..100).for_each(|block| _ = list.insert(0, block, 10));
+    let mut met = 0;
+    let freed = list.pass(0, 1, &mut |listed| {
+        list.remove(0, listed.place, 10);
+        list.insert(0, listed.number, 10);
+        met += 1;
+        Passed::Freed(0)
+    });
+    // The last of them may meet those that moved into the page at the head.
+    assert_eq!((freed, list.len()), (0, 100));
+    assert!((100..=108).contains(&met), "{met}");
+}
+
+#[test]
+fn a_list_of_few_blocks_has_few_pages_however_often_they_move() {
+    let mut bench = Bench::new(8);
+    (0..1000).for_each(|block| bench.add(block));
+    for round in 0..200 {
+        // Seven of eight move, never the same eighth of a page alone.
+        for block in (0..1000).filter(|block| block % 8 != 0 && (block + round) % 3 != 0) {
+            bench.take(block);
+            bench.add(block);
+            bench.tidy();
+        }
+    }
+    let pages = bench.list.filled.load(Ordering::Relaxed);
+    assert!(pages <= 16 + 2 * 1000 / 8 + 8, "{pages} pages");
+    let still: Vec<u32> = bench.order(End::Tail).into_iter().filter(|block| block % 8 == 0).collect();
+    assert!(still.is_sorted() && still.len() == 125, "those that never moved keep their order");
+    assert_eq!(bench.order(End::Tail).len(), 1000);
+}
+
+#[test]
+fn without_tidying_pages_would_be_as_many_as_blocks() {
+    let mut bench = Bench::new(8);
+    (0..1000).for_each(|block| bench.add(block));
+    (0..1000).filter(|block| block % 8 != 0).for_each(|block| {
+        bench.take(block);
+        bench.add(block);
+    });
+    (0..1000).filter(|block| block % 8 != 0 && block % 64 != 1).for_each(|block| {
+        bench.take(block);
+        bench.add(block);
+    });
+    assert!(bench.list.filled.load(Ordering::Relaxed) > 240);
+}
