@@ -313,7 +313,8 @@ impl<'a> Header<'a> {
     fn lock_from(self, word: Word) -> Option<Locked<'a>> {
         let locked = word.with(Word::LOCKED).0;
         let taken = self.word().compare_exchange(word.0, locked, Ordering::AcqRel, Ordering::Relaxed);
-        taken.is_ok().then_some(Locked { header: self, is_vacated: false })
+        // Made only now: one that is dropped unlocks.
+        taken.is_ok().then(|| Locked { header: self, is_vacated: false })
     }
 
     /// Ends a block that nobody has and nobody can find.
