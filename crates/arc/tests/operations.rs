@@ -183,8 +183,8 @@ impl Model {
         let stats = self.cache.stats();
         self.cache.refresh_gauges();
         assert_eq!(stats.hits.value() + stats.misses.value(), self.lookups);
-        // Peeked blocks stay on their lists though they cannot go.
-        let peeked_at_most: u64 = self.pins.iter().map(|(pin, _)| pin.len() as u64 + 5000).sum();
+        // Peeked blocks stay on their lists though they cannot go, and with pages all that are pinned.
+        let peeked_at_most: u64 = self.pins.iter().map(|(pin, _)| pin.len() as u64 / 32 * 33 + 5000).sum();
         let evictable = [
             &stats.mru_evictable_data,
             &stats.mru_evictable_metadata,
