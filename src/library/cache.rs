@@ -121,8 +121,10 @@ impl Cache {
 
     /// The block under `key`, fetched if it is not there.
     ///
-    /// `fetch` fills a zeroed buffer of `len` bytes, in place in the cache's own memory, and returns
-    /// how many of them are the block: fewer at the end of a file, say. Of all who miss a key at once
+    /// `fetch` fills a buffer of `len` bytes, in place in the cache's own memory, and returns how many of
+    /// them are the block: fewer at the end of a file, say. What is in the buffer before is unspecified,
+    /// and may be what another block of this cache held: so every byte that is to be the block has to be
+    /// written. Of all who miss a key at once
     /// one fetches, and the others wait for it as long as it takes: a fetch that can hang should have
     /// a time limit. A block that is there already has the length that it came with, whatever `len`.
     ///

@@ -141,11 +141,14 @@ impl Dataset {
         let Ok(mut anon) = self.blocks.admit(patched.key, Kind::Data, patched.len, how) else {
             return false;
         };
-        if let Some(base) = &patched.base {
-            let len = base.len().min(patched.len);
-            anon[..len].copy_from_slice(&base[..len]);
-        }
-        anon[patched.at..patched.at + patched.data.len()].copy_from_slice(patched.data);
+        let base = patched.base.as_deref().unwrap_or_default();
+        let known = base.len().min(patched.len);
+        anon[..known].copy_from_slice(&base[..known]);
+        let (at, end) = (patched.at, patched.at + patched.data.len());
+        // A write beyond the old end leaves a hole, which reads as zeroes.
+        anon[known..at.max(known)].fill(0);
+        anon[at..end].copy_from_slice(patched.data);
+        anon[end.max(known)..].fill(0);
         drop(anon.publish());
         true
     }

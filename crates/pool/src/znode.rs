@@ -19,7 +19,7 @@
 //! `names` or `identity` → the cache's. `changing` alone is held while the origin is asked.
 
 pub(crate) mod change;
-pub(crate) mod page;
+pub(crate) mod sheet;
 pub(crate) mod table;
 
 use std::ffi::{OsStr, OsString};
@@ -32,7 +32,7 @@ use arcwell_base::origin::{FileId, FileType, Hold, Place, Version};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use self::page::Account;
+use self::sheet::Account;
 use crate::stream::Streams;
 
 /// Which object a file is, and what we expect the origin to show of it.
@@ -307,7 +307,9 @@ pub(crate) mod tests {
 
     pub(crate) fn directory(ino: u64, link: Option<Link>) -> Arc<Znode> {
         let id = FileId { ino, generation: 1 };
-        Arc::new(Znode::new(id, FileType::Directory, identity(ino), link, &account()))
+        // Of its parent's cache: each takes some gigabytes of addresses.
+        let account = link.as_ref().map_or_else(account, |link| Arc::clone(&link.parent.account));
+        Arc::new(Znode::new(id, FileType::Directory, identity(ino), link, &account))
     }
 
     fn below(parent: &Arc<Znode>, ino: u64, name: &str) -> Arc<Znode> {

@@ -382,6 +382,24 @@ fn run((coherence, mode, recordsize, lists): (Coherence, CacheMode, u32, ListKin
     bed.finish();
 }
 
+/// The cache hands its buffers out with what they held before.
+#[test]
+fn a_hole_reads_as_zeroes_whatever_its_buffer_held() {
+    let bed = Plan::new(Coherence::Exclusive).bed();
+    let letters = bed.create(bed.root(), "letters").unwrap();
+    bed::write_at(&letters, 0, &[b'#'; 64 * 4096]);
+    bed.dataset.set_attr(letters.ino(), &SetAttr { size: Some(0), ..SetAttr::default() }).unwrap();
+    let file = bed.create(bed.root(), "f").unwrap();
+    // Beyond the end, in a block of its own and in the last one.
+    for block in 0..32 {
+        bed::write_at(&file, block * 4096 + 1000, b"x");
+        bed::write_at(&file, block * 4096 + 3000, b"y");
+    }
+    same(&bed.contents("f"), &fs::read(bed.origin("f")).unwrap());
+    drop((letters, file));
+    bed.finish();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 120, max_shrink_iters: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
