@@ -88,10 +88,16 @@ impl Room {
         Room::Aside(bytes)
     }
 
-    /// Keeps the first `len` bytes.
+    /// Keeps the first `len` bytes; beside the cache, when it has no room for so few.
     pub(super) fn truncate(&mut self, len: usize) {
         match self {
-            Room::Cached(anon) => anon.truncate(len),
+            Room::Cached(anon) => {
+                if anon.truncate(len).is_err() {
+                    let mut bytes = AVec::with_capacity(PAGE, len);
+                    bytes.extend_from_slice(&anon[..len]);
+                    *self = Room::Aside(bytes);
+                }
+            }
             Room::Aside(bytes) => bytes.truncate(len),
         }
     }

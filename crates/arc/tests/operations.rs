@@ -131,7 +131,7 @@ impl Model {
                 if let Ok(mut anon) = self.cache.admit(block(key), kind(key), len, how) {
                     assert_eq!(anon.len(), len);
                     if shorten {
-                        anon.truncate(len / 2);
+                        anon.truncate(len / 2).unwrap();
                     }
                     self.anons.push((anon, key));
                 }

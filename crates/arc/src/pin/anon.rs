@@ -7,6 +7,7 @@ use arcwell_base::{BlockKey, Kind};
 
 use super::owner::Owner;
 use super::{Pin, bytes_of};
+use crate::admit::Full;
 use crate::arena::Place;
 use crate::block::Arrival;
 use crate::header::State;
@@ -44,28 +45,33 @@ impl Anon {
 
     /// Shortens the block (at the end of a file, say) and gives the rest back. A length that is not
     /// shorter changes nothing.
-    pub fn truncate(&mut self, len: usize) {
+    ///
+    /// # Errors
+    /// [`Full`] when a few bytes of it would have to move, and there is no address space to move them to: then
+    /// the block is as it was.
+    pub fn truncate(&mut self, len: usize) -> Result<(), Full> {
         let Arrival { place, len: before, goal, kind, .. } = self.arrival;
         if len >= before as usize {
-            return;
+            return Ok(());
         }
         if place != Place::NONE {
-            // SAFETY: the bytes are ours alone, and from here on we know of their new place only.
-            let shorter = match len {
-                0 => unsafe {
-                    self.owner.arena.free(place, before as usize);
-                    Some(Place::NONE)
-                },
-                len => unsafe { self.owner.arena.shrink(place, before as usize, len) },
-            };
-            // Without address space to move to, it stays as long as it was.
-            let Some(shorter) = shorter else { return };
-            self.arrival.place = shorter;
+            self.arrival.place = self.shorten(place, before as usize, len)?;
         }
         self.arrival.len = len as u32;
         let needed = self.owner.overhead.of_block(len);
         self.owner.partition.unreserve(goal, kind, self.reserved - needed);
         self.reserved = needed;
+        Ok(())
+    }
+
+    fn shorten(&self, place: Place, from: usize, to: usize) -> Result<Place, Full> {
+        if to == 0 {
+            // SAFETY: the bytes are ours alone, and from here on we know of none.
+            unsafe { self.owner.arena.free(place, from) };
+            return Ok(Place::NONE);
+        }
+        // SAFETY: the bytes are ours alone, and from here on we know of their new place only.
+        unsafe { self.owner.arena.shrink(place, from, to) }.ok_or(Full)
     }
 
     /// Makes the block findable. A block with the same key is replaced; who has it pinned keeps the
