@@ -218,7 +218,7 @@ impl Dataset {
         }
         self.lost_touch(node);
         self.keep_dnode(node, stat, Observed::Foreign.continued(sequence));
-        // Again: a page may have been gathered from the old dnode meanwhile.
+        // Again: a sheet may have been gathered from the old dnode meanwhile.
         self.changed_below_parents(node);
         Ok(Observed::Foreign)
     }
@@ -280,10 +280,10 @@ impl Dataset {
         self.changed_below_parents(node);
     }
 
-    /// After a file's attributes changed: the pages that show them are no longer true.
+    /// After a file's attributes changed: the sheets that show them are no longer true.
     fn changed_below_parents(&self, node: &Znode) {
         for parent in node.parents() {
-            self.drop_pages(&parent);
+            self.drop_sheets(&parent);
         }
     }
 

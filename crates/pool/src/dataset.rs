@@ -31,7 +31,7 @@ use crate::recorder::Recorder;
 use crate::silence::Silence;
 use crate::tunable::{PoolStats, PoolTunables};
 use crate::workers::{Class, Workers};
-use crate::znode::page::Account;
+use crate::znode::sheet::Account;
 use crate::znode::table::{Inserted, ZnodeTable};
 use crate::znode::{Link, ObjectIdentity, Znode};
 
@@ -158,7 +158,7 @@ pub struct Dataset {
     pub(crate) changes: AtomicU64,
     /// Bytes that prefetch has under way.
     pub(crate) guessed_bytes: AtomicU64,
-    /// The next stamp for pages: each is given once.
+    /// The next stamp for sheets: each is given once.
     pub(crate) stamps: AtomicU64,
 }
 

@@ -5,9 +5,9 @@
 //! listing's blocks, pinned; a change of ours drops the blocks from the cache, and open directories
 //! keep theirs.
 //!
-//! Attributes come with the entries from pages: for each part of a listing one block that holds copies of
-//! the dnodes, gathered when somebody first asks. Pages are true as long as they bear the directory's
-//! stamp; see [`Page`] for what becomes of those in use.
+//! Attributes come with the entries from sheets: for each part of a listing one block that holds copies of
+//! the dnodes, gathered when somebody first asks. Sheets are true as long as they bear the directory's
+//! stamp; see [`Sheet`] for what becomes of those in use.
 
 use std::ffi::OsStr;
 use std::sync::atomic::Ordering;
@@ -24,7 +24,7 @@ use crate::coherence::is_out_of_reach;
 use crate::dataset::{Dataset, Entry};
 use crate::metadata::{self, Dnode, ListedEntry};
 use crate::slice::Piece;
-use crate::znode::page::{Page, Place};
+use crate::znode::sheet::{Place, Sheet};
 use crate::znode::table::Referred;
 use crate::znode::{ObjectIdentity, Znode};
 
@@ -51,8 +51,8 @@ struct Snapshot {
     /// stands, as a name may since have become another file's.
     sequence: u64,
     dir: Arc<Znode>,
-    /// For each part, once somebody asked for attributes: the page that has them, if there is one.
-    pages: Box<[OnceLock<Option<Arc<Page>>>]>,
+    /// For each part, once somebody asked for attributes: the sheet that has them, if there is one.
+    sheets: Box<[OnceLock<Option<Arc<Sheet>>>]>,
 }
 
 /// Entries from some offset on.
@@ -213,13 +213,14 @@ impl Dataset {
         if dir.sequence() != snapshot.sequence {
             return None;
         }
-        let page = snapshot.pages.get(part as usize)?.get_or_init(|| self.page(snapshot, part)).as_ref()?;
-        let dnode = page.dnode(place).filter(|dnode| dnode.stat.id.ino == item.ino && page.is_true())?;
+        let sheet =
+            snapshot.sheets.get(part as usize)?.get_or_init(|| self.sheet(snapshot, part)).as_ref()?;
+        let dnode = sheet.dnode(place).filter(|dnode| dnode.stat.id.ino == item.ino && sheet.is_true())?;
         let attr_ttl = self.ttl(dnode.checked, self.is_told_below(dir, &dnode));
         if attr_ttl.is_zero() || dnode.stat.id == self.root.id {
             return None;
         }
-        match self.znodes.refer(item.ino, dnode.stat.id.generation, page, place)? {
+        match self.znodes.refer(item.ino, dnode.stat.id.generation, sheet, place)? {
             Referred::Known(node) => node.add_link(dir, item.name),
             Referred::Listed => {}
         }
@@ -237,38 +238,38 @@ impl Dataset {
     }
 
     /// The attributes of one part of a listing: from the cache, else gathered from dnodes there.
-    fn page(&self, snapshot: &Snapshot, part: u32) -> Option<Arc<Page>> {
+    fn sheet(&self, snapshot: &Snapshot, part: u32) -> Option<Arc<Sheet>> {
         let dir = &snapshot.dir;
         let below = dir.below();
         let object = dir.identity().object;
         let stamp = self.blocks.peek(metadata::stamp_key(object));
         let stamp = stamp.and_then(|pin| Some(u64::from_le_bytes(pin.get(..8)?.try_into().ok()?)));
         let kept = match stamp {
-            Some(_) => self.metadata(metadata::page_key(object, u64::from(part))),
+            Some(_) => self.metadata(metadata::sheet_key(object, u64::from(part))),
             None => None,
         };
         let is_right = |pin: &Pin| {
-            let header = metadata::page_header(pin);
+            let header = metadata::sheet_header(pin);
             header.is_some_and(|(of, checked)| Some(of) == stamp && !self.entry_ttl(dir, checked).is_zero())
         };
         let records = match kept.filter(is_right) {
             Some(records) => records,
-            None => self.gather_page(snapshot, part, stamp, below)?,
+            None => self.gather_sheet(snapshot, part, stamp, below)?,
         };
         let names = snapshot.parts.get(part as usize)?.clone();
         let account = Arc::clone(&self.account);
-        Some(Arc::new(Page::new(Arc::clone(dir), names, Piece::Pinned(records), below, account)))
+        Some(Arc::new(Sheet::new(Arc::clone(dir), names, Piece::Pinned(records), below, account)))
     }
 
-    /// Makes a page of the dnodes that are cached. `None` when there are none, or something below the
+    /// Makes a sheet of the dnodes that are cached. `None` when there are none, or something below the
     /// directory changed meanwhile.
-    fn gather_page(&self, snapshot: &Snapshot, part: u32, stamp: Option<u64>, below: u64) -> Option<Pin> {
+    fn gather_sheet(&self, snapshot: &Snapshot, part: u32, stamp: Option<u64>, below: u64) -> Option<Pin> {
         let dir = &snapshot.dir;
         let object = dir.identity().object;
         let stamp_now = stamp.unwrap_or_else(|| self.stamps.fetch_add(1, Ordering::Relaxed));
         let how = Admit { asked: Asked::Demand, keep: Keep::Cached };
         let count = snapshot.entries_of(part).count();
-        let key = metadata::page_key(object, u64::from(part));
+        let key = metadata::sheet_key(object, u64::from(part));
         let blocks = &self.blocks;
         let known = |entry: &ListedEntry<'_>| {
             let pin = blocks.peek(metadata::dnode_key(self.object, entry.ino))?;
@@ -280,27 +281,27 @@ impl Dataset {
                 !metadata::has_other_names(&dnode.stat) && !self.ttl(dnode.checked, is_told).is_zero();
             is_lasting.then_some((pin, dnode.checked))
         };
-        let mut page: Option<Filling<'_>> = None;
+        let mut sheet: Option<Filling<'_>> = None;
         for (number, entry) in snapshot.entries_of(part) {
             let Some((pin, checked)) = known(&entry) else { continue };
-            if page.is_none() {
-                let mut new = blocks.admit(key, Kind::Metadata, metadata::page_bytes(count), how).ok()?;
-                metadata::begin_page(&mut new, stamp_now);
-                page = Some(new);
+            if sheet.is_none() {
+                let mut new = blocks.admit(key, Kind::Metadata, metadata::sheet_bytes(count), how).ok()?;
+                metadata::begin_sheet(&mut new, stamp_now);
+                sheet = Some(new);
             }
-            metadata::put_record(page.as_mut()?, number, &pin, checked);
+            metadata::put_record(sheet.as_mut()?, number, &pin, checked);
         }
-        let page = page?;
+        let sheet = sheet?;
         if stamp.is_none() {
             self.replace_metadata(metadata::stamp_key(object), &stamp_now.to_le_bytes());
         }
         let _identity = dir.identity.lock();
         // A change after this drops the stamp; one before it has moved the count.
-        (dir.below() == below).then(|| page.publish())
+        (dir.below() == below).then(|| sheet.publish())
     }
 
     /// Drops what is kept of the attributes of a directory's files.
-    pub(crate) fn drop_pages(&self, dir: &Znode) {
+    pub(crate) fn drop_sheets(&self, dir: &Znode) {
         let object = dir.changed_below();
         self.blocks.remove(metadata::stamp_key(object));
     }
@@ -329,8 +330,8 @@ impl Dataset {
     fn snapshot_of(&self, node: &Arc<Znode>, parts: Vec<Piece>, sequence: u64) -> Snapshot {
         let own_ino = node.id.ino;
         let parent_ino = node.parent().map_or(own_ino, |parent| parent.id.ino);
-        let pages = parts.iter().map(|_| OnceLock::new()).collect();
-        Snapshot { parts, own_ino, parent_ino, sequence, dir: Arc::clone(node), pages }
+        let sheets = parts.iter().map(|_| OnceLock::new()).collect();
+        Snapshot { parts, own_ino, parent_ino, sequence, dir: Arc::clone(node), sheets }
     }
 
     /// Lists a directory and keeps the listing.
@@ -381,7 +382,7 @@ impl Dataset {
 
     /// Drops a directory's listing from the cache.
     pub(crate) fn drop_listing(&self, dir: &Znode) {
-        self.drop_pages(dir);
+        self.drop_sheets(dir);
         let object = dir.identity().object;
         let blocks = &self.blocks;
         let first = blocks.peek(metadata::listing_key(object, 0));

@@ -13,8 +13,8 @@
 //! | link | the link | 0 | its target |
 //! | xattr | the file | [`NameHash`] | its value, or that there is none |
 //! | xattrs | the file | 0 | the names |
-//! | page | the directory | part | attributes of a listing's part: copies of dnodes |
-//! | stamp | the directory | 0 | which pages are true: those of this stamp |
+//! | sheet | the directory | part | attributes of a listing's part: copies of dnodes |
+//! | stamp | the directory | 0 | which sheets are true: those of this stamp |
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -35,7 +35,7 @@ pub(crate) enum Sort {
     Link = 3,
     Xattr = 4,
     XattrNames = 5,
-    Page = 6,
+    Sheet = 6,
     Stamp = 7,
 }
 
@@ -90,11 +90,11 @@ pub(crate) fn xattr_names_key(file: ObjectId) -> BlockKey {
 }
 
 /// The key of the attributes of one part of a listing.
-pub(crate) fn page_key(directory: ObjectId, part: u64) -> BlockKey {
-    key(directory, Sort::Page, part)
+pub(crate) fn sheet_key(directory: ObjectId, part: u64) -> BlockKey {
+    key(directory, Sort::Sheet, part)
 }
 
-/// The key of the stamp that a directory's pages must have.
+/// The key of the stamp that a directory's sheets must have.
 pub(crate) fn stamp_key(directory: ObjectId) -> BlockKey {
     key(directory, Sort::Stamp, 0)
 }
@@ -169,44 +169,44 @@ impl Dnode {
 
 /// Bytes of an encoded [`Dnode`].
 const DNODE_BYTES: usize = 124;
-/// Bytes before a page's records: its stamp, and when the oldest record was looked at.
-const PAGE_HEADER: usize = 16;
+/// Bytes before a sheet's records: its stamp, and when the oldest record was looked at.
+const SHEET_HEADER: usize = 16;
 
-/// Bytes of a page of `entries` records.
-pub(crate) fn page_bytes(entries: usize) -> usize {
-    PAGE_HEADER + entries * DNODE_BYTES
+/// Bytes of a sheet of `entries` records.
+pub(crate) fn sheet_bytes(entries: usize) -> usize {
+    SHEET_HEADER + entries * DNODE_BYTES
 }
 
-/// Begins a page: no record is known yet.
-pub(crate) fn begin_page(page: &mut [u8], stamp: u64) {
-    page.fill(0);
-    page[..8].copy_from_slice(&stamp.to_le_bytes());
-    page[8..PAGE_HEADER].copy_from_slice(&u64::MAX.to_le_bytes());
+/// Begins a sheet: no record is known yet.
+pub(crate) fn begin_sheet(sheet: &mut [u8], stamp: u64) {
+    sheet.fill(0);
+    sheet[..8].copy_from_slice(&stamp.to_le_bytes());
+    sheet[8..SHEET_HEADER].copy_from_slice(&u64::MAX.to_le_bytes());
 }
 
-/// Puts a copy of a dnode block, looked at at `checked`, into a page.
-pub(crate) fn put_record(page: &mut [u8], number: usize, dnode: &[u8], checked: u64) {
-    let at = page_bytes(number);
-    page[at..at + DNODE_BYTES].copy_from_slice(dnode);
-    let oldest = page_header(page).map_or(checked, |(_, oldest)| oldest.min(checked));
-    page[8..PAGE_HEADER].copy_from_slice(&oldest.to_le_bytes());
+/// Puts a copy of a dnode block, looked at at `checked`, into a sheet.
+pub(crate) fn put_record(sheet: &mut [u8], number: usize, dnode: &[u8], checked: u64) {
+    let at = sheet_bytes(number);
+    sheet[at..at + DNODE_BYTES].copy_from_slice(dnode);
+    let oldest = sheet_header(sheet).map_or(checked, |(_, oldest)| oldest.min(checked));
+    sheet[8..SHEET_HEADER].copy_from_slice(&oldest.to_le_bytes());
 }
 
-/// A page's stamp, and when its oldest record was looked at.
-pub(crate) fn page_header(page: &[u8]) -> Option<(u64, u64)> {
-    let mut from = Reader(page);
+/// A sheet's stamp, and when its oldest record was looked at.
+pub(crate) fn sheet_header(sheet: &[u8]) -> Option<(u64, u64)> {
+    let mut from = Reader(sheet);
     Some((from.u64()?, from.u64()?))
 }
 
-/// Records that a page has room for.
-pub(crate) fn page_len(page: &[u8]) -> u64 {
-    (page.len().saturating_sub(PAGE_HEADER) / DNODE_BYTES) as u64
+/// Records that a sheet has room for.
+pub(crate) fn sheet_len(sheet: &[u8]) -> u64 {
+    (sheet.len().saturating_sub(SHEET_HEADER) / DNODE_BYTES) as u64
 }
 
-/// A record of a page; `None` when it is not known.
-pub(crate) fn page_record(page: &[u8], number: u16) -> Option<Dnode> {
-    let at = page_bytes(usize::from(number));
-    Dnode::decode(page.get(at..at + DNODE_BYTES)?)
+/// A record of a sheet; `None` when it is not known.
+pub(crate) fn sheet_record(sheet: &[u8], number: u16) -> Option<Dnode> {
+    let at = sheet_bytes(usize::from(number));
+    Dnode::decode(sheet.get(at..at + DNODE_BYTES)?)
 }
 
 /// Whether a file may be changed through a name other than the one that is known. A directory has one
@@ -425,12 +425,12 @@ mod tests {
             let dnode = Dnode { stat, object: ObjectId(9), record_size: 4096, checked, is_young };
             prop_assert_eq!(Dnode::decode(&dnode.encode()), Some(dnode));
             prop_assert_eq!(dnode.encode().len(), DNODE_BYTES);
-            let mut page = vec![0xff; page_bytes(3)];
-            begin_page(&mut page, 7);
-            put_record(&mut page, 1, &dnode.encode(), checked);
-            prop_assert_eq!(page_record(&page, 1), Some(dnode));
-            prop_assert_eq!((page_record(&page, 0), page_record(&page, 3)), (None, None));
-            prop_assert_eq!((page_header(&page), page_len(&page)), (Some((7, checked)), 3));
+            let mut sheet = vec![0xff; sheet_bytes(3)];
+            begin_sheet(&mut sheet, 7);
+            put_record(&mut sheet, 1, &dnode.encode(), checked);
+            prop_assert_eq!(sheet_record(&sheet, 1), Some(dnode));
+            prop_assert_eq!((sheet_record(&sheet, 0), sheet_record(&sheet, 3)), (None, None));
+            prop_assert_eq!((sheet_header(&sheet), sheet_len(&sheet)), (Some((7, checked)), 3));
         }
 
         #[test]

@@ -2,7 +2,7 @@
 //!
 //! Sharded; a shard's lock is held for single look-ups and never across calls. Counts of references
 //! change under it, so that a znode cannot be dropped from the table and given out at once. A file that
-//! was only listed has no znode yet but a place in a [`Page`].
+//! was only listed has no znode yet but a place in a [`Sheet`].
 
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use hashbrown::hash_map::Entry;
 use parking_lot::Mutex;
 
 use super::Znode;
-use super::page::{Page, Place};
+use super::sheet::{Place, Sheet};
 use crate::dataset::PruneCandidate;
 
 const SHARDS: usize = 64;
@@ -56,22 +56,22 @@ enum Slot {
     Listed(Listed),
 }
 
-/// A place in one of the shard's pages. Small: there may be millions.
+/// A place in one of the shard's sheets. Small: there may be millions.
 #[derive(Clone, Copy)]
 struct Listed {
-    page: u32,
+    sheet: u32,
     place: Place,
     lookups: u32,
 }
 
 const _: () = assert!(size_of::<(u64, Slot)>() <= 24, "entries are many");
 
-/// The pages that entries of one shard are in. A page is counted here by a plain number under the
+/// The sheets that entries of one shard are in. A sheet is counted here by a plain number under the
 /// shard's lock: an atomic count of all its entries would be fought over by whoever lists and whoever
 /// forgets.
 #[derive(Default)]
-struct Pages {
-    pages: Vec<Option<(Arc<Page>, u32)>>,
+struct Sheets {
+    sheets: Vec<Option<(Arc<Sheet>, u32)>>,
     free: Vec<u32>,
     /// The one that was referred to last: listings come in rows.
     last: u32,
@@ -80,7 +80,7 @@ struct Pages {
 #[derive(Default)]
 struct Shard {
     slots: HashMap<u64, Slot, BuildHasherDefault<InoHasher>>,
-    pages: Pages,
+    sheets: Sheets,
 }
 
 /// The znodes of one dataset.
@@ -89,56 +89,56 @@ pub(crate) struct ZnodeTable {
     clock_hand: AtomicUsize,
 }
 
-impl Pages {
-    /// The number of a page, which has one more entry now.
-    fn refer(&mut self, page: &Arc<Page>) -> u32 {
-        if let Some(Some((last, entries))) = self.pages.get_mut(self.last as usize)
-            && Arc::ptr_eq(last, page)
+impl Sheets {
+    /// The number of a sheet, which has one more entry now.
+    fn refer(&mut self, sheet: &Arc<Sheet>) -> u32 {
+        if let Some(Some((last, entries))) = self.sheets.get_mut(self.last as usize)
+            && Arc::ptr_eq(last, sheet)
         {
             *entries += 1;
             return self.last;
         }
-        let new = Some((Arc::clone(page), 1));
+        let new = Some((Arc::clone(sheet), 1));
         self.last = match self.free.pop() {
             Some(free) => {
-                self.pages[free as usize] = new;
+                self.sheets[free as usize] = new;
                 free
             }
             None => {
-                self.pages.push(new);
-                (self.pages.len() - 1) as u32
+                self.sheets.push(new);
+                (self.sheets.len() - 1) as u32
             }
         };
         self.last
     }
 
-    /// One entry of a page is gone; the page, when it was the last.
-    fn release(&mut self, number: u32) -> Option<Arc<Page>> {
-        let slot = self.pages.get_mut(number as usize)?;
+    /// One entry of a sheet is gone; the sheet, when it was the last.
+    fn release(&mut self, number: u32) -> Option<Arc<Sheet>> {
+        let slot = self.sheets.get_mut(number as usize)?;
         let (_, entries) = slot.as_mut()?;
         *entries -= 1;
         if *entries > 0 {
             return None;
         }
         self.free.push(number);
-        slot.take().map(|(page, _)| page)
+        slot.take().map(|(sheet, _)| sheet)
     }
 
-    fn page(&self, listed: &Listed) -> Option<&Arc<Page>> {
-        self.pages.get(listed.page as usize)?.as_ref().map(|(page, _)| page)
+    fn sheet(&self, listed: &Listed) -> Option<&Arc<Sheet>> {
+        self.sheets.get(listed.sheet as usize)?.as_ref().map(|(sheet, _)| sheet)
     }
 }
 
 impl Shard {
-    /// The znode of a number; made of its page when nobody asked before.
+    /// The znode of a number; made of its sheet when nobody asked before.
     fn znode(&mut self, ino: u64) -> Option<&Arc<Znode>> {
         let slot = self.slots.get_mut(&ino)?;
         if let Slot::Listed(listed) = *slot {
-            // A page that gave this place out has enough to make a znode of it.
-            let node = Arc::new(self.pages.page(&listed)?.znode(listed.place)?);
+            // A sheet that gave this place out has enough to make a znode of it.
+            let node = Arc::new(self.sheets.sheet(&listed)?.znode(listed.place)?);
             node.lookups.store(u64::from(listed.lookups), Ordering::Relaxed);
             *slot = Slot::Known(node);
-            self.pages.release(listed.page);
+            self.sheets.release(listed.sheet);
         }
         match slot {
             Slot::Known(node) => Some(node),
@@ -164,7 +164,7 @@ impl Shard {
                 Some(PruneCandidate { ino, parent: link.parent.id.ino, name: link.name.into() })
             }
             Slot::Listed(listed) => {
-                let (parent, name) = self.pages.page(listed)?.link(listed.place)?;
+                let (parent, name) = self.sheets.sheet(listed)?.link(listed.place)?;
                 Some(PruneCandidate { ino, parent, name: name.into() })
             }
         }
@@ -238,19 +238,19 @@ impl ZnodeTable {
         }
     }
 
-    /// One more reference to a file that a page shows. `Known` when there is a znode of it, which may
+    /// One more reference to a file that a sheet shows. `Known` when there is a znode of it, which may
     /// have other names; `None`, and no reference, when the number is another file's.
     pub(crate) fn refer(
         &self,
         ino: u64,
         generation: u64,
-        page: &Arc<Page>,
+        sheet: &Arc<Sheet>,
         place: Place,
     ) -> Option<Referred> {
-        let Shard { slots, pages } = &mut *self.shard(ino).lock();
+        let Shard { slots, sheets } = &mut *self.shard(ino).lock();
         match slots.entry(ino) {
             Entry::Vacant(vacant) => {
-                vacant.insert(Slot::Listed(Listed { page: pages.refer(page), place, lookups: 1 }));
+                vacant.insert(Slot::Listed(Listed { sheet: sheets.refer(sheet), place, lookups: 1 }));
                 Some(Referred::Listed)
             }
             Entry::Occupied(mut slot) => match slot.get_mut() {
@@ -259,7 +259,7 @@ impl ZnodeTable {
                     Some(Referred::Known(Arc::clone(node)))
                 }
                 Slot::Listed(listed) => {
-                    let shown = pages.page(listed)?.dnode(listed.place)?;
+                    let shown = sheets.sheet(listed)?.dnode(listed.place)?;
                     if shown.stat.id.generation != generation {
                         return None;
                     }
@@ -283,11 +283,11 @@ impl ZnodeTable {
                     if listed.lookups > 0 {
                         return None;
                     }
-                    let page = shard.pages.release(listed.page);
+                    let sheet = shard.sheets.release(listed.sheet);
                     slot.remove();
-                    // A page goes with its last entry: outside the lock.
+                    // A sheet goes with its last entry: outside the lock.
                     drop(guard);
-                    drop(page);
+                    drop(sheet);
                     None
                 }
                 Slot::Known(node) => {
@@ -303,7 +303,7 @@ impl ZnodeTable {
     pub(crate) fn forget_all(&self, root: u64) -> Vec<Arc<Znode>> {
         let mut gone = Vec::new();
         for shard in &self.shards {
-            let Shard { slots, pages } = &mut *shard.lock();
+            let Shard { slots, sheets } = &mut *shard.lock();
             let is_unheld = |ino: &u64, slot: &mut Slot| match slot {
                 Slot::Listed(_) => true,
                 Slot::Known(_) if *ino == root => false,
@@ -315,7 +315,7 @@ impl ZnodeTable {
             for (_, slot) in slots.extract_if(is_unheld) {
                 match slot {
                     Slot::Known(node) => gone.push(node),
-                    Slot::Listed(listed) => drop(pages.release(listed.page)),
+                    Slot::Listed(listed) => drop(sheets.release(listed.sheet)),
                 }
             }
         }
@@ -354,11 +354,11 @@ impl ZnodeTable {
     }
 }
 
-/// What there was of a file that a page shows.
+/// What there was of a file that a sheet shows.
 pub(crate) enum Referred {
     /// A znode.
     Known(Arc<Znode>),
-    /// Its place in a page.
+    /// Its place in a sheet.
     Listed,
 }
 

@@ -1,4 +1,4 @@
-//! Listings with attributes: pages tell the truth, give references that can be used and are given back,
+//! Listings with attributes: sheets tell the truth, give references that can be used and are given back,
 //! and die with any change below the directory.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -107,7 +107,7 @@ fn a_listed_file_can_be_used_by_its_number_alone() {
 }
 
 #[test]
-fn any_change_below_ends_a_page() {
+fn any_change_below_ends_a_sheet() {
     let bed = full_directory(Coherence::Exclusive, 300);
     let dir = bed.ino("d");
     let (one, two, three) = (name(1), name(2), name(3));
@@ -141,7 +141,7 @@ fn a_file_with_a_second_name_is_not_volunteered() {
 }
 
 #[test]
-fn a_foreign_change_is_not_hidden_by_a_page() {
+fn a_foreign_change_is_not_hidden_by_a_sheet() {
     let bed = full_directory(Coherence::Timeout, 50);
     let dir = bed.ino("d");
     assert_eq!(listed(&bed, dir).len(), 50);

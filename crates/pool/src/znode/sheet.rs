@@ -1,12 +1,12 @@
 //! Entries of a directory that were shown with their attributes, many at a time.
 //!
 //! Who lists a directory with attributes gets a reference to every file in it, and mostly asks for none
-//! of them again. Making a znode of each would cost more than the rest of the listing. A [`Page`] stands
-//! for all entries of one part of a listing: the table keeps for each file only its place in the page,
+//! of them again. Making a znode of each would cost more than the rest of the listing. A [`Sheet`] stands
+//! for all entries of one part of a listing: the table keeps for each file only its place in the sheet,
 //! and makes a znode of it when somebody asks.
 //!
-//! A page's attributes are true as long as the directory's `below` count stands where it stood when the
-//! page was made: every change of a file in the directory, ours or foreign, moves it. Pages keep their
+//! A sheet's attributes are true as long as the directory's `below` count stands where it stood when the
+//! sheet was made: every change of a file in the directory, ours or foreign, moves it. Sheets keep their
 //! blocks pinned; they count in full against the znodes' share of the cache.
 
 use std::ffi::OsStr;
@@ -22,14 +22,14 @@ use crate::tunable::PoolStats;
 /// Memory that the table takes for one entry.
 const ENTRY_BYTES: u64 = 48;
 
-/// Who is told of memory that znodes and pages take.
+/// Who is told of memory that znodes and sheets take.
 pub(crate) struct Account {
     pub(crate) cache: Arc<Cache>,
     pub(crate) stats: Arc<PoolStats>,
 }
 
 /// The entries of one part of a listing, with attributes.
-pub(crate) struct Page {
+pub(crate) struct Sheet {
     parent: Arc<Znode>,
     /// The part of the listing: names.
     part: Piece,
@@ -50,7 +50,7 @@ pub(crate) struct Place {
     pub(crate) byte: u16,
 }
 
-impl Page {
+impl Sheet {
     pub(crate) fn new(
         parent: Arc<Znode>,
         part: Piece,
@@ -58,10 +58,10 @@ impl Page {
         below: u64,
         account: Arc<Account>,
     ) -> Self {
-        let entries = metadata::page_len(records.bytes());
+        let entries = metadata::sheet_len(records.bytes());
         account.cache.charge(entries * ENTRY_BYTES);
         account.stats.znode_bytes.add(entries * ENTRY_BYTES + records.bytes().len() as u64);
-        Page { parent, part, records, below, account, entries }
+        Sheet { parent, part, records, below, account, entries }
     }
 
     /// Whether nothing below the directory has changed since.
@@ -69,9 +69,9 @@ impl Page {
         self.parent.below() == self.below
     }
 
-    /// The attributes of an entry, if the page has them.
+    /// The attributes of an entry, if the sheet has them.
     pub(crate) fn dnode(&self, place: Place) -> Option<Dnode> {
-        metadata::page_record(self.records.bytes(), place.number)
+        metadata::sheet_record(self.records.bytes(), place.number)
     }
 
     fn name(&self, place: Place) -> Option<&OsStr> {
@@ -92,7 +92,7 @@ impl Page {
     }
 }
 
-impl Drop for Page {
+impl Drop for Sheet {
     fn drop(&mut self) {
         self.account.cache.discharge(self.entries * ENTRY_BYTES);
         self.account.stats.znode_bytes.sub(self.entries * ENTRY_BYTES + self.records.bytes().len() as u64);
