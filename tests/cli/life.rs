@@ -123,7 +123,7 @@ fn tunables_are_shown_and_set() {
         ("pool.workers_max=0", "pool.workers_max: '0' is not between 1 and 1024"),
         ("arc.lists=multilist", "arc.lists: can only be set at start"),
         ("arc.page_size=16", "arc.page_size: can only be set at start"),
-        ("arc.move_threshold=95", "arc.move_threshold: '95' is not between 0 and 90"),
+        ("arc.move_threshold=95", "arc.move_threshold: '95' is not between 0% and 90%"),
         ("nothing=1", "nothing: there is no such tunable"),
         ("arc.size_max", "'arc.size_max': write NAME=VALUE, such as arc.size_max=2GiB"),
     ] {
