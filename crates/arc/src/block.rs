@@ -12,6 +12,7 @@ use crate::duel::Request;
 use crate::header::{Header, Locked, State, UNLISTED, Word};
 use crate::list::Listed;
 use crate::noted::Note;
+use crate::pin::Pin;
 use crate::shared::Shared;
 use crate::sync::{Fault, Ordering, is_broken};
 
@@ -91,34 +92,40 @@ impl Shared {
 
     /// What a lookup does to the block that it has pinned, besides counting. `before` is its word from then.
     #[inline]
-    pub(crate) fn use_block(&self, number: u32, before: Word, hash: u64, purpose: Purpose) {
+    pub(crate) fn use_block(&self, pin: &Pin, before: Word, hash: u64, purpose: Purpose) {
+        let (header, number) = pin.parts();
         if self.keeps_used {
             if purpose == Purpose::Demand {
-                self.note_use(number, before, hash);
+                self.note_use(header, number, before, hash);
             }
         } else if purpose != Purpose::Peek {
             self.move_at_once(number, before, purpose);
             if purpose == Purpose::Demand {
-                self.note_use(number, before.with(Word::USED), hash);
+                self.note_use(header, number, before.with(Word::USED), hash);
             }
         }
     }
 
     /// Leaves a note of a use by demand for those to whom it matters.
     #[inline]
-    fn note_use(&self, number: u32, before: Word, hash: u64) {
-        let header = self.headers.at(number);
+    fn note_use(&self, header: Header<'_>, number: u32, before: Word, hash: u64) {
         header.set_tick(self.now());
+        let is_sampled = self.partition.is_on_trial(hash);
+        let is_known = before.has(Word::USED) && !before.has(Word::GUESS);
+        if is_sampled || !is_known {
+            self.leave_note(header, number, before, is_sampled);
+        }
+    }
+
+    #[inline(never)]
+    fn leave_note(&self, header: Header<'_>, number: u32, before: Word, is_sampled: bool) {
         let is_first_use = before.has(Word::GUESS);
-        let is_sampled = before.state() != Some(State::Uncached) && self.partition.is_on_trial(hash);
-        let moves = !before.has(Word::USED);
         if is_first_use {
             self.count_first_use(header, before);
         }
-        if moves || is_sampled {
-            let generation = before.generation() & Note::GENERATION;
-            self.noted.leave(Note { number, generation, moves, is_sampled, is_first_use });
-        }
+        let is_sampled = is_sampled && before.state() != Some(State::Uncached);
+        let (moves, generation) = (!before.has(Word::USED), before.generation() & Note::GENERATION);
+        self.noted.leave(Note { number, generation, moves, is_sampled, is_first_use });
     }
 
     /// Counts that a guess was right, for who has taken the mark off.

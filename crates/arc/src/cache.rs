@@ -71,9 +71,12 @@ impl Cache {
             _ => word.with(marks),
         };
         let found = self.find(key, hash, mark);
-        self.shared.noted.count(kind, asked, found.as_ref().and_then(|(_, before)| before.state()));
-        let (pin, before) = found?;
-        self.shared.use_block(pin.number(), before, hash, purpose);
+        let Some((pin, before)) = found else {
+            self.shared.noted.count(kind, asked, Word::vacant(0));
+            return None;
+        };
+        self.shared.noted.count(kind, asked, before);
+        self.shared.use_block(&pin, before, hash, purpose);
         Some(pin)
     }
 

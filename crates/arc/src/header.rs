@@ -131,6 +131,12 @@ impl Word {
         Word(self.0 & !flag)
     }
 
+    /// The state's bits alone: below eight, zero for a header without a block.
+    #[inline]
+    pub(crate) fn state_bits(self) -> usize {
+        ((self.0 & Word::STATE) >> Word::STATE_SHIFT) as usize
+    }
+
     /// Where the block stands; `None` for a header without a block.
     #[inline]
     pub(crate) fn state(self) -> Option<State> {

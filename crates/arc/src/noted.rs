@@ -12,7 +12,7 @@ use arcwell_base::Kind;
 use crossbeam_utils::CachePadded;
 
 use crate::admit::Asked;
-use crate::header::State;
+use crate::header::{State, Word};
 use crate::sync::lane::{self, LANES, lane};
 use crate::sync::{AtomicU64, Ordering, sized};
 
@@ -94,15 +94,15 @@ impl Ring {
     }
 }
 
-/// Outcomes that a lookup can have: three states, or nothing, by who asked and for what.
-const OUTCOMES: usize = 4 * 4;
+/// Outcomes that a lookup can have: the state as a word has it, zero for a miss, by who asked and for what.
+const OUTCOMES: usize = 8 * 4;
 
 type Counts = CachePadded<[AtomicU64; OUTCOMES]>;
 
 /// See the module's doc.
 #[derive(Debug)]
 pub(crate) struct Noted {
-    counts: Box<[Counts]>,
+    counts: Box<[Counts; LANES]>,
     rings: Box<[OnceLock<Box<Ring>>]>,
     /// Lanes that have a ring lie below.
     lanes: AtomicU64,
@@ -111,7 +111,7 @@ pub(crate) struct Noted {
 impl Default for Noted {
     fn default() -> Self {
         Noted {
-            counts: (0..LANES).map(|_| Counts::default()).collect(),
+            counts: Box::new(std::array::from_fn(|_| Counts::default())),
             rings: (0..LANES).map(|_| OnceLock::new()).collect(),
             lanes: AtomicU64::new(0),
         }
@@ -119,21 +119,22 @@ impl Default for Noted {
 }
 
 #[inline]
-fn outcome(kind: Kind, asked: Asked, found: Option<State>) -> usize {
+fn outcome(kind: Kind, asked: Asked, found: Word) -> usize {
     let asked = (asked as usize) << 1 | kind.index();
-    asked * 4 + found.map_or(0, State::index)
+    asked << 3 | found.state_bits()
 }
 
 impl Noted {
     /// Counts a lookup.
     #[inline]
-    pub(crate) fn count(&self, kind: Kind, asked: Asked, found: Option<State>) {
+    pub(crate) fn count(&self, kind: Kind, asked: Asked, found: Word) {
         let own = lane();
         lane::add(&self.counts[own][outcome(kind, asked, found)], 1, own);
     }
 
     /// How many lookups had an outcome.
     pub(crate) fn counted(&self, kind: Kind, asked: Asked, found: Option<State>) -> u64 {
+        let found = found.map_or(Word::vacant(0), |state| Word::vacant(0).with_state(state));
         let of = outcome(kind, asked, found);
         self.counts.iter().map(|counts| counts[of].load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
     }
@@ -184,8 +185,8 @@ mod tests {
     #[test]
     fn outcomes_are_counted_apart() {
         let noted = Noted::default();
-        noted.count(Kind::Data, Asked::Demand, Some(State::Mfu));
-        noted.count(Kind::Metadata, Asked::Prefetch, None);
+        noted.count(Kind::Data, Asked::Demand, Word::vacant(7).with_state(State::Mfu));
+        noted.count(Kind::Metadata, Asked::Prefetch, Word::vacant(7));
         assert_eq!(noted.counted(Kind::Data, Asked::Demand, Some(State::Mfu)), 1);
         assert_eq!(noted.counted(Kind::Metadata, Asked::Prefetch, None), 1);
         assert_eq!(noted.counted(Kind::Data, Asked::Demand, None), 0);

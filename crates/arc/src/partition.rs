@@ -21,7 +21,6 @@ type ByKind = [AtomicU64; 2];
 #[derive(Debug)]
 struct Trial {
     duel: Mutex<Duel>,
-    sample: AtomicU64,
     len: AtomicUsize,
     /// How many of its entries are charged: more only from when room is made.
     charged: AtomicUsize,
@@ -29,20 +28,14 @@ struct Trial {
 
 impl Default for Trial {
     fn default() -> Self {
-        let sample = AtomicU64::new(SAMPLE_ALL);
-        Trial {
-            duel: Mutex::named("arc.duel"),
-            sample,
-            len: AtomicUsize::new(0),
-            charged: AtomicUsize::new(0),
-        }
+        Trial { duel: Mutex::named("arc.duel"), len: AtomicUsize::new(0), charged: AtomicUsize::new(0) }
     }
 }
 
 impl Trial {
     /// Makes known what can be known without the lock.
-    fn publish(&self, duel: &Duel) {
-        self.sample.store(duel.sample(), Ordering::Relaxed);
+    fn publish(&self, duel: &Duel, sample: &AtomicU64) {
+        sample.store(duel.sample(), Ordering::Relaxed);
         self.len.store(duel.len(), Ordering::Relaxed);
     }
 }
@@ -54,6 +47,8 @@ pub(crate) struct Partition {
     pub(crate) ghosts: Ghosts,
     shares: Mutex<Shares>,
     trial: Option<Trial>,
+    /// Keys whose requests the trial wants to know; none without one. Looked at on every hit.
+    sample: AtomicU64,
     /// Whether a hit in mru moves a block to mfu: what a hit must know of the rule.
     promotes_hits: AtomicBool,
     /// What each state holds, pinned blocks included.
@@ -84,6 +79,7 @@ impl Partition {
             ghosts: Ghosts::new(sublists),
             shares: Mutex::named("arc.shares"),
             trial: (config.policy == Policy::Adaptive).then(Trial::default),
+            sample: AtomicU64::new(if config.policy == Policy::Adaptive { SAMPLE_ALL } else { 0 }),
             promotes_hits: AtomicBool::new(true),
             resident: Default::default(),
             guesses: Default::default(),
@@ -123,7 +119,7 @@ impl Partition {
     /// Whether requests for a block with this hash are to be told to [`Partition::observe`].
     #[inline]
     pub(crate) fn is_on_trial(&self, hash: u64) -> bool {
-        self.trial.as_ref().is_some_and(|trial| is_sampled(hash, trial.sample.load(Ordering::Relaxed)))
+        is_sampled(hash, self.sample.load(Ordering::Relaxed))
     }
 
     /// Takes note of a request, and goes by the other rule if that turns out to be better. `true` when
@@ -132,7 +128,7 @@ impl Partition {
         let Some(trial) = &self.trial else { return false };
         let mut duel = trial.duel.lock();
         let changed = duel.observe(request, allowed);
-        trial.publish(&duel);
+        trial.publish(&duel, &self.sample);
         if let Some(rule) = changed {
             // Under the duel's lock: two changes at once must not end up in the wrong order.
             let mut shares = self.shares.lock();
@@ -149,7 +145,7 @@ impl Partition {
         if let Some(trial) = &self.trial {
             let mut duel = trial.duel.lock();
             duel.resample(entries);
-            trial.publish(&duel);
+            trial.publish(&duel, &self.sample);
         }
         self.charge_shadows();
     }

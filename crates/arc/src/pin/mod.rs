@@ -21,6 +21,7 @@ use arcwell_base::{BlockKey, Kind};
 pub use self::anon::Anon;
 use self::owner::Owner;
 use crate::arena::Place;
+use crate::arena::line::Line;
 use crate::header::{Header, Word};
 use crate::shared::Shared;
 use crate::sync::{Fault, Ordering, is_broken};
@@ -29,6 +30,7 @@ use crate::sync::{Fault, Ordering, is_broken};
 /// what they were, even when the block is removed or replaced, or the cache is dropped.
 pub struct Pin {
     engine: NonNull<Shared>,
+    header: NonNull<Line>,
     bytes: NonNull<u8>,
     len: u32,
     number: u32,
@@ -76,7 +78,7 @@ impl Pin {
     unsafe fn adopt(owner: &Owner, number: u32) -> Pin {
         let header = owner.headers.at(number);
         let (bytes, len) = bytes_of(owner, header.place(), header.len());
-        Pin { engine: owner.address(), bytes, len, number }
+        Pin { engine: owner.address(), header: NonNull::from(header.0), bytes, len, number }
     }
 
     #[inline]
@@ -87,7 +89,8 @@ impl Pin {
 
     #[inline]
     fn header(&self) -> Header<'_> {
-        self.engine().headers.at(self.number)
+        // SAFETY: headers are part of the engine, and stay where they are.
+        Header(unsafe { self.header.as_ref() })
     }
 
     /// Which block this is.
@@ -99,6 +102,12 @@ impl Pin {
     #[inline]
     pub fn kind(&self) -> Kind {
         self.header().load().kind()
+    }
+
+    /// Its header, and the number of it.
+    #[inline]
+    pub(crate) fn parts(&self) -> (Header<'_>, u32) {
+        (self.header(), self.number)
     }
 
     /// The number of its header.
