@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::Failure;
 
+mod bench;
 mod cached;
 mod demo;
 mod get;
@@ -38,6 +39,7 @@ enum Command {
     Sim(sim::Arguments),
     Trace(trace::Arguments),
     Demo(demo::Arguments),
+    Bench(bench::Arguments),
     Manual(manual::Arguments),
 }
 
@@ -56,6 +58,7 @@ impl Cli {
             Command::Sim(arguments) => arguments.run(),
             Command::Trace(arguments) => arguments.run(),
             Command::Demo(arguments) => arguments.run(),
+            Command::Bench(arguments) => arguments.run(),
             Command::Manual(arguments) => arguments.run(),
         }
     }

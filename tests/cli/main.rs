@@ -4,5 +4,6 @@
 
 mod bad_input;
 mod bed;
+mod bench;
 mod life;
 mod trace;

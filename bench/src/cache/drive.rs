@@ -107,7 +107,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// All that fits, or twice as many requests as there are keys.
+    /// All that fits, or twice as many requests as there are keys; a scan comes into a full cache.
     fn fill(&mut self, peer: &impl Peer) -> Result<()> {
         if self.load.work.fits() {
             (0..self.load.entries).for_each(|key| peer.insert(key, self.load.value(key)));
@@ -118,6 +118,9 @@ impl Stage<'_> {
             run(peer, self.load, self.requests.draw(), Order { threads: 1, batch: 1 })?;
             peer.settle();
             asked += self.load.ops;
+        }
+        if self.load.work == Work::C {
+            self.requests.begin_scan();
         }
         Ok(())
     }
@@ -191,18 +194,24 @@ fn run(peer: &impl Peer, load: &Load, requests: &[u32], order: Order) -> Result<
     })
 }
 
+/// Where values are copied to: at a page in all processes, or the copying of the same bytes would take
+/// now more and now less time, by where this lies to what is copied.
+#[repr(align(4096))]
+struct Target([u8; VALUE]);
+
 fn run_thread(peer: &impl Peer, load: &Load, keys: &[u32], batch: usize, barrier: &Barrier) -> Result<Part> {
     let (checked, rest) = keys.split_at(keys.len() / 16);
     let (warming, timed) = rest.split_at(keys.len() / 16);
-    let mut out = [0; VALUE];
-    let is_right = check(peer, load, checked, &mut out);
-    ask(peer, load, warming, batch, &mut out);
+    let mut out = Box::new(Target([0; VALUE]));
+    let out = &mut out.0;
+    let is_right = check(peer, load, checked, out);
+    ask(peer, load, warming, batch, out);
     // Whoever found wrong bytes meets the others here all the same: they wait for it.
     barrier.wait();
     is_right?;
     let clock = CpuClock::of_this_thread();
     let (start, before) = (Instant::now(), clock.now()?);
-    let tally = ask(peer, load, timed, batch, &mut out);
+    let tally = ask(peer, load, timed, batch, out);
     let cpu = clock.now()?.saturating_sub(before);
     Ok(Part { requests: timed.len(), tally, cpu, start, end: Instant::now() })
 }
@@ -286,6 +295,9 @@ mod tests {
     fn ran(work: Work, order: Order, off_by: u32) -> Result<Ran> {
         let load = Load::new(work, SIZE);
         let mut requests = Requests::new(&load)?;
+        if work == Work::C {
+            requests.begin_scan();
+        }
         run(&Half(&load, off_by), &load, requests.draw(), order)
     }
 

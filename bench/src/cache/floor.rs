@@ -9,14 +9,18 @@ use rand::seq::SliceRandom;
 
 use crate::Result;
 use crate::cache::peer::{Peer, Resident};
-use crate::cache::work::{Load, VALUE};
+use crate::cache::work::{Load, PAGE, VALUE};
 
 /// Nothing is held: the floors give no account of memory.
 const NOTHING: Resident = Resident { entries: 0, bytes: 0 };
 
 /// Values in one flat piece of memory on pages of 4 KiB; where each lies is known beforehand.
 #[derive(Debug)]
-pub struct Flat(Vec<u8>);
+pub struct Flat {
+    bytes: Vec<u8>,
+    /// Where the first value begins: at a page, as nothing copies faster.
+    first: usize,
+}
 
 impl Flat {
     /// As much memory as a full cache's values take.
@@ -25,14 +29,16 @@ impl Flat {
     /// When the kernel does not let this process do without huge pages.
     pub fn new(load: &Load) -> Result<Self> {
         nix::sys::prctl::set_thp_disable(true)?;
-        let mut bytes = Vec::with_capacity(load.entries as usize * VALUE);
+        let mut bytes: Vec<u8> = Vec::with_capacity(load.entries as usize * VALUE + PAGE);
+        let first = bytes.as_ptr().align_offset(PAGE);
+        bytes.resize(first, 0);
         (0..load.entries).for_each(|key| bytes.extend_from_slice(load.value(key)));
-        Ok(Flat(bytes))
+        Ok(Flat { bytes, first })
     }
 
     fn value(&self, key: u32) -> &[u8] {
-        let start = key as usize * VALUE;
-        &self.0[start..start + VALUE]
+        let start = self.first + key as usize * VALUE;
+        &self.bytes[start..start + VALUE]
     }
 }
 

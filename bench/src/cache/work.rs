@@ -2,7 +2,8 @@
 //!
 //! - `A1`: uniform hits, each copied out. `A2`: the same, found and let go again, without a copy.
 //! - `B`: zipf 0.99 over many more keys than fit; what is missing is put in, what is there is found and
-//!   let go again. `C`: the same, and between any two requests one for a key that never comes again.
+//!   let go again. `C`: the same, and then, into the full cache, between any two requests one for a key
+//!   that never comes again.
 //! - `D`: as `B`, with values of 4 KiB to 1 MiB.
 //!
 //! Requests are drawn before the clock runs. Which keys are popular is shuffled, so that neighbours in
@@ -18,8 +19,10 @@ use crate::Result;
 /// Bytes of a value in all works but `D`.
 pub const VALUE: usize = 8 << 10;
 
-/// The values of `D`, in pages of 4 KiB: from one to this many, evenly over the logarithm.
-const PAGE: usize = 4 << 10;
+/// Bytes of a page of memory.
+pub const PAGE: usize = 4 << 10;
+
+/// The values of `D`, in pages: from one to this many, evenly over the logarithm.
 const PAGES_MAX: f64 = 256.0;
 
 /// The exponent of the zipf distribution.
@@ -174,10 +177,15 @@ impl Requests {
             shuffled,
             popularity: Zipf::new(f64::from(load.keys), SKEW)?,
             keys: load.keys,
-            scan: (load.work == Work::C).then_some(load.keys),
+            scan: None,
             dice,
             drawn: vec![u32::MAX; load.ops],
         })
+    }
+
+    /// From now on, every other request is for the next of the keys that never come again.
+    pub fn begin_scan(&mut self) {
+        self.scan = Some(self.keys);
     }
 
     /// The requests of the next run, for all threads.
@@ -208,6 +216,8 @@ mod tests {
     fn popular_keys_come_often_and_a_scan_never_twice() {
         let load = Load::new(Work::C, SIZE);
         let mut requests = Requests::new(&load).unwrap();
+        assert!(requests.draw().iter().all(|key| *key < load.keys));
+        requests.begin_scan();
         let both: Vec<u32> = [requests.draw().to_vec(), requests.draw().to_vec()].concat();
         let (mut warm, cold): (Vec<u32>, Vec<u32>) = both.iter().partition(|key| **key < load.keys);
         assert_eq!(cold.len(), both.len() / 2);

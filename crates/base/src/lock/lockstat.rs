@@ -15,6 +15,9 @@ pub struct Row {
     pub lock: &'static str,
     /// Who asked, as `file:line`.
     pub caller: String,
+    /// The caller who had taken the innermost of the locks that were held at the time, the last time
+    /// that any was.
+    pub under: Option<String>,
     /// How often the lock was taken.
     pub acquired: u64,
     /// How often of these it was not free at once.
@@ -29,11 +32,11 @@ pub struct Row {
     /// The sum of these measurements in ns, without what it costs to read the clock.
     pub held_ns: u64,
     /// Marks that the locks left by their addresses: see [`Row::instances`].
-    marks: Marks,
+    pub marks: Marks,
 }
 
 /// As many marks as tell a thousand locks apart.
-type Marks = [u64; 4];
+pub type Marks = [u64; 4];
 
 impl Row {
     /// About how many locks of this name were taken here: by how many of 256 marks, to which their
@@ -101,8 +104,16 @@ pub(super) mod count {
         }
     }
 
-    /// A thread's counts: as many rows as the program has places that lock.
-    type Tally = Vec<(Site, Row)>;
+    /// What a thread counted of a site, and the site of what it held at the time.
+    #[derive(Debug)]
+    struct Entry {
+        site: Site,
+        under: Option<Site>,
+        row: Row,
+    }
+
+    /// A thread's counts: as many as the program has places that lock.
+    type Tally = Vec<Entry>;
 
     struct Threads {
         running: Vec<Arc<Mutex<Tally>>>,
@@ -114,6 +125,9 @@ pub(super) mod count {
     struct Own(Arc<Mutex<Tally>>);
 
     thread_local! {
+        /// The innermost lock that this thread holds.
+        static HELD: Cell<Option<Site>> = const { Cell::new(None) };
+
         static OWN: Own = {
             let tally = Arc::default();
             THREADS.lock().running.push(Arc::clone(&tally));
@@ -125,8 +139,10 @@ pub(super) mod count {
         fn drop(&mut self) {
             let mut threads = THREADS.lock();
             threads.running.retain(|tally| !Arc::ptr_eq(tally, &self.0));
-            for (site, row) in self.0.lock().drain(..) {
-                add(row_of(&mut threads.ended, site), &row);
+            for Entry { site, under, row } in self.0.lock().drain(..) {
+                let sum = entry_of(&mut threads.ended, site);
+                sum.under = under.or(sum.under);
+                add(&mut sum.row, &row);
             }
         }
     }
@@ -135,16 +151,28 @@ pub(super) mod count {
     #[derive(Debug)]
     pub(crate) struct Hold {
         site: Site,
+        /// What else was held when it was taken.
+        outer: Option<Site>,
         address: usize,
         waited: Option<Duration>,
         /// Since when, if this acquisition is a sample.
         since: Option<Instant>,
     }
 
+    impl Hold {
+        #[inline]
+        fn new(site: Site, address: usize, waited: Option<Duration>) -> Hold {
+            let since = (waited.is_none() && is_sample()).then(Instant::now);
+            Hold { site, outer: HELD.replace(Some(site)), address, waited, since }
+        }
+    }
+
     impl Drop for Hold {
         fn drop(&mut self) {
+            HELD.set(self.outer);
             let held = self.since.map(|since| since.elapsed()).filter(|held| *held <= HOLD_MAX);
-            count(self.site, |row| {
+            count(self.site, |Entry { under, row, .. }| {
+                *under = self.outer.or(*under);
                 row.acquired += 1;
                 if let Some(waited) = self.waited {
                     row.contended += 1;
@@ -165,13 +193,11 @@ pub(super) mod count {
         let site = Site { lock: name, caller: Location::caller() };
         let address = std::ptr::from_ref(lock).addr();
         match lock.try_lock() {
-            Some(guard) => {
-                (guard, Hold { site, address, waited: None, since: is_sample().then(Instant::now) })
-            }
+            Some(guard) => (guard, Hold::new(site, address, None)),
             None => {
                 let start = Instant::now();
                 let guard = lock.lock();
-                (guard, Hold { site, address, waited: Some(start.elapsed()), since: None })
+                (guard, Hold::new(site, address, Some(start.elapsed())))
             }
         }
     }
@@ -184,11 +210,11 @@ pub(super) mod count {
     ) -> Option<(MutexGuard<'a, T>, Hold)> {
         let site = Site { lock: name, caller: Location::caller() };
         let Some(guard) = lock.try_lock() else {
-            count(site, |row| row.failed_tries += 1);
+            count(site, |entry| entry.row.failed_tries += 1);
             return None;
         };
         let address = std::ptr::from_ref(lock).addr();
-        Some((guard, Hold { site, address, waited: None, since: is_sample().then(Instant::now) }))
+        Some((guard, Hold::new(site, address, None)))
     }
 
     fn is_sample() -> bool {
@@ -210,18 +236,18 @@ pub(super) mod count {
         marks[(bit / 64) as usize] |= 1 << (bit % 64);
     }
 
-    fn count(site: Site, change: impl Fn(&mut Row)) {
-        let counted = OWN.try_with(|own| change(row_of(&mut own.0.lock(), site)));
+    fn count(site: Site, change: impl Fn(&mut Entry)) {
+        let counted = OWN.try_with(|own| change(entry_of(&mut own.0.lock(), site)));
         // A thread that is about to be gone has no table any more.
-        counted.unwrap_or_else(|_| change(row_of(&mut THREADS.lock().ended, site)));
+        counted.unwrap_or_else(|_| change(entry_of(&mut THREADS.lock().ended, site)));
     }
 
-    fn row_of(tally: &mut Tally, site: Site) -> &mut Row {
-        let place = tally.iter().position(|(known, _)| known.is(&site)).unwrap_or_else(|| {
-            tally.push((site, Row::default()));
+    fn entry_of(tally: &mut Tally, site: Site) -> &mut Entry {
+        let place = tally.iter().position(|known| known.site.is(&site)).unwrap_or_else(|| {
+            tally.push(Entry { site, under: None, row: Row::default() });
             tally.len() - 1
         });
-        &mut tally[place].1
+        &mut tally[place]
     }
 
     fn add(sum: &mut Row, row: &Row) {
@@ -238,14 +264,20 @@ pub(super) mod count {
         let threads = THREADS.lock();
         let mut rows: BTreeMap<(&'static str, &'static str, u32), Row> = BTreeMap::new();
         let mut take = |tally: &Tally| {
-            for (site, row) in tally {
-                add(rows.entry((site.lock, site.caller.file(), site.caller.line())).or_default(), row);
+            for Entry { site, under, row } in tally {
+                let sum = rows.entry((site.lock, site.caller.file(), site.caller.line())).or_default();
+                sum.under = under.map(|under| place(under.caller)).or(sum.under.take());
+                add(sum, row);
             }
         };
         take(&threads.ended);
         threads.running.iter().for_each(|tally| take(&tally.lock()));
         let named = |((lock, file, line), row)| Row { lock, caller: format!("{file}:{line}"), ..row };
         rows.into_iter().map(named).filter(|row| row.acquired + row.failed_tries > 0).collect()
+    }
+
+    fn place(caller: &Location<'_>) -> String {
+        format!("{}:{}", caller.file(), caller.line())
     }
 
     pub(super) fn reset() {
@@ -293,6 +325,17 @@ mod tests {
             rows.iter().map(|row| (row.acquired, row.failed_tries, row.held_samples > 0)).collect();
         assert_eq!(counts, [(128, 0, true), (1, 0, false), (0, 1, false)]);
         assert!(rows.iter().all(|row| row.caller.starts_with(file!()) && row.contended == 0), "{rows:?}");
+    }
+
+    #[cfg(feature = "lockstat")]
+    #[test]
+    fn a_lock_that_is_taken_under_another_says_so() {
+        let (outer, inner) = (Mutex::new("test: outer", 0), Mutex::new("test: inner", 0));
+        let held = outer.lock();
+        *inner.lock() += 1;
+        drop(held);
+        let (outer, inner) = (rows("test: outer"), rows("test: inner"));
+        assert_eq!((&outer[0].under, &inner[0].under), (&None, &Some(outer[0].caller.clone())));
     }
 
     #[cfg(feature = "lockstat")]
