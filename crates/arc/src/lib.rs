@@ -26,30 +26,48 @@
 //!
 //! [`Cache`] is the door; [`Anon`] a block being filled, [`Pin`] a block in use. Behind it, `policy`
 //! is arithmetic that touches nothing, `partition` holds the lists, ghosts and shares that the
-//! policy speaks of, `duel` the trial of the two rules, `shard` the table of headers, `evict` the way
-//! out and `check` the recount.
+//! policy speaks of, `duel` the trial of the two rules. `table` leads from a key to a `header`, one cache
+//! line a block, of which `headers` has the row; `arena` is where bytes come from. `block` is what happens to
+//! a block, `noted` what hits leave behind for the next admission, `evict` the way out and `check` the
+//! recount.
+//!
+//! # What a hit does
+//!
+//! It hashes the key, reads one line of the table and one header, raises the count in the header's word by
+//! compare-and-swap, and lowers it again in the end. With `arc.lists=pages` that is all that it ever writes
+//! to memory that others write to: no lock, no list, no counter. That the block was used is a bit of the
+//! same word; the first use since its standing was last looked at, and each use of a sampled key, is noted in
+//! a ring of the thread's own, and what follows from it for lists and rules is done by whoever admits a
+//! block next, before he learns or evicts anything. A full ring loses notes, not uses: eviction spares a
+//! block with the bit once.
+//!
+//! With the other two kinds of lists, which are there to be compared with, the first pin takes the block off
+//! its list and the last puts it back, under the lock bit of its header and a sublist's lock.
 //!
 //! # Who locks what
 //!
-//! A shard's lock guards its headers; a sublist's its chain; a part's its ghosts. They are taken in
-//! this order: shard, then sublist *or* ghosts; the shares' lock stands outside of it, and under it
-//! only ghosts are locked. The duel's lock stands alone, and when the rule changes the shares' is taken
-//! under it. Nobody holds two locks of a sort. Eviction goes against the order (a list leads it to a
-//! header) and therefore holds nothing while it does: it notes what stands at a tail, gives the sublist
-//! back, *tries* the shard, and believes only what the header then says.
+//! The lock bit of a header's word guards its block's standing: state and place on a list. A bucket of the
+//! table has one for those who change it. They are taken in the order header, then bucket, then ghosts; or
+//! header, then a list's own lock. The shares' lock stands outside of them, and under it only ghosts are
+//! locked. The duel's stands alone, and when the rule changes the shares' is taken under it; what settles
+//! notes holds a lock that is only tried. Nobody holds two locks of a sort but who resizes the table. Eviction
+//! goes against the order (a list leads it to a header): it only *tries* the header, and believes only what
+//! that then says.
 //!
-//! A hit of a sampled key takes the duel's lock; in a large cache that is one key in hundreds. Any hit
-//! takes its shard's lock twice, to pin and to release, and the sublist's at the first pin and the last
-//! release. It allocates nothing, but for a chunk of list nodes now and then while mfu is longer than it
-//! ever was.
+//! # Memory that is let go of
+//!
+//! Headers, buckets and pages of slots are rows in reserved address space: a number stays good for as long as
+//! the engine lives, and who comes late finds another block's header, never something else. A header's word
+//! counts the blocks that used it, so that a compare-and-swap from an old word fails. Bytes go back to the
+//! arena when nobody can find the block and nobody holds it; the engine goes when its last owner and the last
+//! pin have gone (`pin`).
 //!
 //! # Invariants
 //!
-//! - **A1** A block is found in its shard's table exactly when its state is not anon. A slot in use
-//!   has a buffer, a vacated one has none.
+//! - **A1** A block is found in the table exactly when its state is not anon.
 //! - **A2** A block that nobody has pinned is on the list of its state and kind; an anon block is on
-//!   none. A pinned one is off its list, unless all who hold it only peeked.
-//! - **A3** Every pin is given back once, and a pinned block is never evicted nor its slot used
+//!   none. A pinned one is on its list with pages, and else off it, unless all who hold it only peeked.
+//! - **A3** Every pin is given back once, and a pinned block is never evicted nor its header used
 //!   again.
 //! - **A4** The bytes and blocks counted for a state, kind or list are those that a recount finds.
 //!   What is being filled counts as anon.
