@@ -55,19 +55,9 @@ impl<T: Default> Slab<T> {
         value
     }
 
-    /// What lies at a place that was once given out; `None` when its memory was given back since.
-    pub(crate) fn at(&self, place: u32) -> Option<&T> {
-        self.chunks.get(place as usize / CHUNK).map(|chunk| &chunk[place as usize % CHUNK])
-    }
-
     /// How many values are stored.
     pub(crate) fn len(&self) -> usize {
         self.used as usize - self.free.len()
-    }
-
-    /// Every place ever given out, vacated ones too.
-    pub(crate) fn places(&self) -> impl Iterator<Item = (u32, &T)> {
-        self.chunks.iter().flatten().take(self.used as usize).enumerate().map(|(n, value)| (n as u32, value))
     }
 }
 
@@ -227,7 +217,7 @@ mod tests {
         let mut slab = Slab::default();
         let places: Vec<u32> = (0..1000u32).map(|n| slab.insert(n)).collect();
         assert!(places.iter().all(|&place| slab.remove(place) == place));
-        assert!(slab.chunks.is_empty() && slab.at(5).is_none());
+        assert!(slab.chunks.is_empty());
         assert_eq!(slab.insert(5), 0);
     }
 }

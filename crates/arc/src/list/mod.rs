@@ -44,11 +44,6 @@ pub(crate) enum Passed {
 
 /// The blocks of one state and kind.
 pub(crate) trait List: Send + Sync + std::fmt::Debug {
-    /// Whether blocks stay on the list while they are used.
-    fn keeps_used(&self) -> bool {
-        false
-    }
-
     /// Number of sublists.
     fn sublists(&self) -> usize;
 

@@ -6,13 +6,13 @@
 //! their order. A block whose header is busy stays behind in its page.
 
 use super::{GONE, Listed, Pages, place_of};
-use crate::sync::Ordering;
+use crate::sync::{Ordering, sized};
 
 /// Pages for one that full pages would make, beyond which some are put together.
-const SPARSE: u64 = 2;
+const SPARSE: u64 = sized(2, 1) as u64;
 
 /// Pages that a list may have in any case.
-const FREE: u64 = 16;
+const FREE: u64 = sized(16, 1) as u64;
 
 /// Entries of the chain that are looked at in one go.
 const LOOKED_AT: usize = 64;

@@ -156,13 +156,11 @@ impl Pages {
             return;
         }
         let sequence = page.sequence().load(Ordering::Relaxed);
-        let Ok(place) = chain.pages.binary_search_by_key(&sequence, |(sequence, _)| *sequence) else {
-            return;
-        };
-        if chain.pages[place].1 != number {
-            return;
-        }
-        chain.forget(place);
+        // Several may have one sequence, after pages were put together.
+        let first = chain.pages.partition_point(|(other, _)| *other < sequence);
+        let same = chain.pages.range(first..).take_while(|(other, _)| *other == sequence);
+        let Some(place) = same.map(|(_, other)| *other).position(|other| other == number) else { return };
+        chain.forget(first + place);
         chain.vacant.push(number);
         chain.trim();
         self.count_pages(chain);
@@ -193,8 +191,9 @@ impl Pages {
 
     /// Puts a page back where it was.
     fn put_back(&self, (sequence, number): (u64, u32)) {
+        // Whoever takes the last block out from here on waits for the chain, and then finds the page in it.
         let mut chain = self.chain.lock();
-        if self.page(number).fill().live() == 0 {
+        if self.page(number).fill().live() == 0 && !is_broken(Fault::PutBackUnchecked) {
             chain.vacant.push(number);
             return;
         }
@@ -202,10 +201,6 @@ impl Pages {
         let place = chain.pages.partition_point(|(other, _)| *other <= sequence);
         chain.pages.insert(place, (sequence, number));
         self.count_pages(&chain);
-        // Whoever took the last block out meanwhile did not find the page in the chain.
-        if !is_broken(Fault::PutBackUnchecked) {
-            self.retire(&mut chain, number);
-        }
     }
 
     /// Offers the blocks of a page, the oldest first. `true` when there are enough.
@@ -239,10 +234,6 @@ fn parts_of(place: u64) -> (u32, usize) {
 }
 
 impl List for Pages {
-    fn keeps_used(&self) -> bool {
-        true
-    }
-
     fn sublists(&self) -> usize {
         1
     }

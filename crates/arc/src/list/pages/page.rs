@@ -27,7 +27,7 @@ impl Fill {
 
     /// Slots that were given out.
     pub(super) fn given(self) -> u64 {
-        self.0 / Fill::GIVEN & Fill::COUNT
+        (self.0 / Fill::GIVEN) & Fill::COUNT
     }
 
     /// Slots that hold a block, or are about to.

@@ -1,5 +1,7 @@
 //! What a list of pages promises, beside what all lists do.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::HashMap;
 
 use super::*;
@@ -116,4 +118,18 @@ fn without_tidying_pages_would_be_as_many_as_blocks() {
         bench.add(block);
     });
     assert!(bench.list.filled.load(Ordering::Relaxed) > 240);
+}
+
+#[test]
+fn a_page_made_of_two_goes_when_it_is_empty() {
+    let mut bench = Bench::new(8);
+    (0..1000).for_each(|block| bench.add(block));
+    (0..1000).filter(|block| block % 8 != 0).for_each(|block| bench.take(block));
+    (0..200).for_each(|_| bench.tidy());
+    assert!(bench.list.filled.load(Ordering::Relaxed) < 100, "pages were put together");
+    bench.list.validate().unwrap();
+    // From the newest on: what was left of the places of the two is still there.
+    (0..1000).rev().filter(|block| block % 8 == 0).for_each(|block| bench.take(block));
+    bench.list.validate().unwrap();
+    assert_eq!(bench.list.filled.load(Ordering::Relaxed), 1, "the head is left");
 }
