@@ -22,13 +22,19 @@ pub(super) struct SharedLines {
     pub(super) writes: f64,
 }
 
-/// Each hit counts itself as a user of the block's shard, and then no longer.
-const OF_SHARDS: SharedLines = SharedLines { count: 64, writes: 2.0 };
+/// A block that leaves its list and comes back changes the sums of bytes and blocks of its sublist each time.
+/// Sublists are eight where the cache is large enough.
+const ONE_LIST: SharedLines = SharedLines { count: 1, writes: 4.0 };
+const SUBLISTS: SharedLines = SharedLines { count: 8, writes: 4.0 };
+
+/// A hit writes to the block's header, and to what is its thread's own.
+const NONE: SharedLines = SharedLines { count: 1, writes: 0.0 };
 
 /// All kinds, the one that the others are compared with first.
 pub(super) const KINDS: &[Lists] = &[
-    Lists { name: "single", kind: ListKind::Single, lines: OF_SHARDS },
-    Lists { name: "multilist", kind: ListKind::Multilist, lines: OF_SHARDS },
+    Lists { name: "single", kind: ListKind::Single, lines: ONE_LIST },
+    Lists { name: "multilist", kind: ListKind::Multilist, lines: SUBLISTS },
+    Lists { name: "pages", kind: ListKind::Pages, lines: NONE },
 ];
 
 /// The row of a name.
