@@ -7,9 +7,9 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arcwell_base::Kind;
+use arcwell_base::lock::Mutex;
 use crossbeam_utils::CachePadded;
 use hashbrown::HashTable;
-use parking_lot::Mutex;
 
 use crate::list::sublist_of;
 use crate::policy::{ByRank, GhostHit, Past, Rank, Tick};
@@ -130,7 +130,7 @@ impl Ghosts {
     /// No ghosts yet, to be kept in `parts` parts.
     pub(crate) fn new(parts: usize) -> Self {
         Ghosts {
-            parts: (0..parts.max(1)).map(|_| CachePadded::default()).collect(),
+            parts: (0..parts.max(1)).map(|_| CachePadded::new(Mutex::named("arc.ghosts"))).collect(),
             bytes: Default::default(),
             len: AtomicU64::new(0),
             turn: AtomicUsize::new(0),

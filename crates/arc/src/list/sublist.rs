@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
+use arcwell_base::lock::Mutex;
 
 use super::{Listed, Sighting};
 use crate::slab::{Chain, End, Linked, Links, Slab};
@@ -32,11 +32,18 @@ struct Row {
 }
 
 /// A chain of blocks with its own lock. The sums are changed under the lock and read without it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Sublist {
     row: Mutex<Row>,
     bytes: AtomicU64,
     len: AtomicUsize,
+}
+
+impl Default for Sublist {
+    fn default() -> Self {
+        let row = Mutex::named("arc.sublist");
+        Sublist { row, bytes: AtomicU64::new(0), len: AtomicUsize::new(0) }
+    }
 }
 
 impl Sublist {
