@@ -9,26 +9,30 @@ use crate::Failure;
 pub(super) struct Lists {
     pub(super) name: &'static str,
     pub(super) kind: ListKind,
-    /// The lines that every hit writes to, beside those of locks and of the block itself.
-    pub(super) lines: SharedLines,
+    /// The lines that whoever holds a list's lock writes to, strewn over memory.
+    pub(super) strewn: Option<Strewn>,
 }
 
-/// Lines of memory of which every hit writes to one.
+/// Lines that lie anywhere behind a lock: threads write to the same ones now and then, though each holds
+/// the lock only while the others do not.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SharedLines {
-    /// How many there are.
+pub(super) struct Strewn {
+    /// The name of the lock.
+    pub(super) lock: &'static str,
+    /// How many there are, about.
     pub(super) count: u32,
-    /// How often a hit writes to its one.
-    pub(super) writes: f64,
+    /// How many of them are written to each time that the lock is held, on the mean.
+    pub(super) writes: usize,
 }
 
-/// Each hit counts itself as a user of the block's shard, and then no longer.
-const OF_SHARDS: SharedLines = SharedLines { count: 64, writes: 2.0 };
+/// The nodes of a chain, five to a line. Taking one off writes to it and to its two neighbours; putting one
+/// on, to it alone, as the one that was at the head goes with the lock.
+const NODES: Option<Strewn> = Some(Strewn { lock: "arc.sublist", count: 4096, writes: 2 });
 
 /// All kinds, the one that the others are compared with first.
 pub(super) const KINDS: &[Lists] = &[
-    Lists { name: "single", kind: ListKind::Single, lines: OF_SHARDS },
-    Lists { name: "multilist", kind: ListKind::Multilist, lines: OF_SHARDS },
+    Lists { name: "single", kind: ListKind::Single, strewn: NODES },
+    Lists { name: "multilist", kind: ListKind::Multilist, strewn: NODES },
 ];
 
 /// The row of a name.
