@@ -16,7 +16,7 @@ use super::model::Costs;
 /// More than the caches of a CPU hold, bytes.
 const BEYOND_CACHES: usize = 128 << 20;
 
-/// Loads, additions or turns of a measurement: few enough to be done before anybody else gets the CPU.
+/// Loads or turns of a measurement: few enough to be done before anybody else gets the CPU.
 const TURNS: u32 = 1 << 12;
 
 /// Measurements, of which the quickest counts: what else the machine did only adds.
@@ -26,23 +26,13 @@ const REPEAT: usize = 50;
 const PAUSES: u32 = 2 + 4 + 8;
 const YIELDS: u32 = 7;
 
-/// What was measured.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Measured {
-    pub(super) costs: Costs,
-    /// An addition to a shared counter whose line is at hand, ns.
-    pub(super) atomic_ns: f64,
-}
-
 /// Measures on one CPU.
 ///
 /// # Errors
 /// When the CPU is not ours.
-pub(super) fn measure(cpu: usize) -> io::Result<Measured> {
+pub(super) fn measure(cpu: usize) -> io::Result<Costs> {
     let _bound = Bound::to(&[cpu])?;
-    let counter = AtomicU64::new(0);
-    let atomic_ns = quickest(|| _ = counter.fetch_add(1, Ordering::Relaxed));
-    let costs = Costs {
+    Ok(Costs {
         transfer_ns: load_from_memory(),
         spin_ns: f64::from(PAUSES) * quickest(spin_loop),
         yield_ns: quickest(thread::yield_now),
@@ -52,8 +42,7 @@ pub(super) fn measure(cpu: usize) -> io::Result<Measured> {
             other.unpark();
             thread::park();
         }),
-    };
-    Ok(Measured { costs, atomic_ns })
+    })
 }
 
 fn quickest(deed: impl Fn()) -> f64 {

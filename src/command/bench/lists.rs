@@ -9,32 +9,31 @@ use crate::Failure;
 pub(super) struct Lists {
     pub(super) name: &'static str,
     pub(super) kind: ListKind,
-    /// The lines that every hit writes to, beside those of locks and of the block itself.
-    pub(super) lines: SharedLines,
+    /// The lines that whoever holds a list's lock writes to, strewn over memory.
+    pub(super) strewn: Option<Strewn>,
 }
 
-/// Lines of memory of which every hit writes to one.
+/// Lines that lie anywhere behind a lock: threads write to the same ones now and then, though each holds
+/// the lock only while the others do not.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SharedLines {
-    /// How many there are.
+pub(super) struct Strewn {
+    /// The name of the lock.
+    pub(super) lock: &'static str,
+    /// How many there are, about.
     pub(super) count: u32,
-    /// How often a hit writes to its one.
-    pub(super) writes: f64,
+    /// How many of them are written to each time that the lock is held, on the mean.
+    pub(super) writes: usize,
 }
 
-/// A block that leaves its list and comes back changes the sums of bytes and blocks of its sublist each time.
-/// Sublists are eight where the cache is large enough.
-const ONE_LIST: SharedLines = SharedLines { count: 1, writes: 4.0 };
-const SUBLISTS: SharedLines = SharedLines { count: 8, writes: 4.0 };
-
-/// A hit writes to the block's header, and to what is its thread's own.
-const NONE: SharedLines = SharedLines { count: 1, writes: 0.0 };
+/// The nodes of a chain, five to a line. Taking one off writes to it and to its two neighbours; putting one
+/// on, to it alone, as the one that was at the head goes with the lock.
+const NODES: Option<Strewn> = Some(Strewn { lock: "arc.sublist", count: 4096, writes: 2 });
 
 /// All kinds, the one that the others are compared with first.
 pub(super) const KINDS: &[Lists] = &[
-    Lists { name: "single", kind: ListKind::Single, lines: ONE_LIST },
-    Lists { name: "multilist", kind: ListKind::Multilist, lines: SUBLISTS },
-    Lists { name: "pages", kind: ListKind::Pages, lines: NONE },
+    Lists { name: "single", kind: ListKind::Single, strewn: NODES },
+    Lists { name: "multilist", kind: ListKind::Multilist, strewn: NODES },
+    Lists { name: "pages", kind: ListKind::Pages, strewn: None },
 ];
 
 /// The row of a name.

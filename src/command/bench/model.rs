@@ -393,12 +393,13 @@ impl<'a> State<'a> {
         self.after(delay, Event::GoesOn(thread));
     }
 
-    /// What a visit takes: within an operation always the same of a class.
+    /// What a visit takes: within an operation always the same lock of a class, and of lines any.
     fn thing_of(&self, thread: usize, visit: usize) -> usize {
         let class = self.work.visits[visit].class;
-        let choice = spread(self.threads[thread].choice.wrapping_add(class as u64));
-        let instances = u64::from(self.work.classes[class].instances.max(1));
-        self.firsts[class] + (choice % instances) as usize
+        let Class { instances, is_lock, .. } = self.work.classes[class];
+        let salt = if is_lock { class } else { self.firsts.len() + visit };
+        let choice = spread(self.threads[thread].choice.wrapping_add(salt as u64));
+        self.firsts[class] + (choice % u64::from(instances.max(1))) as usize
     }
 
     fn next_random(&mut self) -> u64 {

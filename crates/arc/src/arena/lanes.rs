@@ -10,8 +10,8 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use arcwell_base::lock::{Mutex, MutexGuard};
 use crossbeam_utils::CachePadded;
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::arena::Place;
 use crate::arena::size::{CLASSES, Size};
@@ -89,7 +89,7 @@ impl Default for Lanes {
     fn default() -> Self {
         let lane = || {
             let stash = vec![Vec::new(); CLASSES + MOST_PAGES as usize];
-            CachePadded::new((Mutex::new(Lane { stash, idle: 0 }), AtomicU64::new(0)))
+            CachePadded::new((Mutex::new("arc.arena.lane", Lane { stash, idle: 0 }), AtomicU64::new(0)))
         };
         let limit = CachePadded::new(AtomicU64::new(BOUNDS[0]));
         Lanes { lanes: std::array::from_fn(|_| lane()), limit }

@@ -41,8 +41,8 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arcwell_base::lock::Mutex;
 use crossbeam_utils::CachePadded;
-use parking_lot::Mutex;
 
 use crate::arena::central::Central;
 use crate::arena::chunks::bytes;
@@ -119,7 +119,12 @@ impl Arena {
         let region = Region::reserve(reserve as usize + HUGE_PAGE)?;
         let central = Central::new((region.len() / PAGE) as u32);
         let held = AtomicU64::new(0);
-        Ok(Arena { region, lanes: Lanes::default(), central: CachePadded::new(Mutex::new(central)), held })
+        Ok(Arena {
+            region,
+            lanes: Lanes::default(),
+            central: CachePadded::new(Mutex::new("arc.arena", central)),
+            held,
+        })
     }
 
     /// Bytes that a buffer of `len` bytes takes.
