@@ -371,8 +371,9 @@ impl<'a> Locked<'a> {
 
     /// Whoever gives the last pin back has nothing to do any more, unless the cache was closed meanwhile.
     pub(crate) fn drop_errand(&self) {
+        let spares_orphans = !is_broken(Fault::ErrandOffOrphan);
         self.header.update(|word| {
-            let is_orphan = word.has(Word::ORPHAN) && !is_broken(Fault::ErrandOffOrphan);
+            let is_orphan = word.has(Word::ORPHAN) && spares_orphans;
             (!is_orphan).then(|| word.without(Word::ERRAND))
         });
     }

@@ -46,6 +46,29 @@ impl Listed {
     }
 }
 
+fn moved(listed: &Listed, block: crate::list::Listed, place: u64) -> bool {
+    let at = &listed.places[block.number as usize];
+    at.compare_exchange(block.place, place, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+}
+
+/// Sparse pages are put together while blocks leave them, are evicted from them, and come.
+fn joined() {
+    let listed = Arc::new(Listed {
+        list: Pages::reserve(BLOCKS as u32, 8).unwrap(),
+        places: (0..2 * BLOCKS).map(|_| AtomicU64::new(0)).collect(),
+    });
+    (0..2 * BLOCKS).for_each(|number| listed.insert(number));
+    (0..2 * BLOCKS).filter(|number| number % 5 > 0).for_each(|number| _ = listed.remove(number));
+    let programs: [fn(&Listed); 4] = [
+        |listed| (0..3).for_each(|_| listed.list.tidy(&mut |block, place| moved(listed, block, place))),
+        |listed| (0..BLOCKS).for_each(|number| _ = listed.remove(number)),
+        |listed| listed.evict(2, 2),
+        |listed| (1..4).for_each(|number| listed.insert(number + BLOCKS)),
+    ];
+    together(&listed, &programs);
+    finish(&listed);
+}
+
 fn emptied() {
     let listed = Listed {
         list: Pages::reserve(BLOCKS as u32, 8).unwrap(),
@@ -61,17 +84,32 @@ fn emptied() {
         },
         |listed| listed.evict(3, 4),
     ];
-    let threads = programs.map(|program| {
-        let listed = listed.clone();
+    together(&listed, &programs);
+    finish(&listed);
+}
+
+fn together(listed: &Arc<Listed>, programs: &[fn(&Listed)]) {
+    let spawn = |program: &fn(&Listed)| {
+        let (program, listed) = (*program, listed.clone());
         thread::spawn(move || program(&listed))
-    });
+    };
+    let threads: Vec<_> = programs.iter().map(spawn).collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// Everything that is there is on the list, and can be taken off.
+fn finish(listed: &Listed) {
     listed.list.validate().unwrap();
     let left = listed.places.iter().filter(|place| place.load(Ordering::SeqCst) != 0).count();
     assert_eq!(listed.list.len(), left);
-    (0..BLOCKS).for_each(|number| _ = listed.remove(number));
+    (0..listed.places.len()).for_each(|number| _ = listed.remove(number));
     listed.list.validate().unwrap();
     assert_eq!((listed.list.len(), listed.list.bytes()), (0, 0));
+}
+
+#[test]
+fn pages_are_put_together_without_losing_a_block() {
+    check(joined, &[]);
 }
 
 #[test]

@@ -9,10 +9,10 @@ use crate::models::engines;
 use crate::sync::{Fault, break_on_purpose};
 
 /// Schedules of either sort, where `ARCWELL_SCHEDULES` does not say otherwise.
-const SCHEDULES: usize = 1500;
+const SCHEDULES: usize = 300;
 
-/// A fault is to be found in so many. It is looked for until it is found.
-const SCHEDULES_OF_FAULT: usize = 30_000;
+/// A fault is looked for until it is found, but no longer than this many rounds of both.
+const ROUNDS_OF_FAULT: usize = 30;
 
 /// How often a schedule changes priorities.
 const DEPTH: usize = 3;
@@ -46,7 +46,9 @@ pub(super) fn check(program: fn(), faults: &[Fault]) {
     for &fault in faults {
         println!("from here on {fault:?} is looked for, and to be found");
         break_on_purpose(Some(fault));
-        let outcome = catch_unwind(AssertUnwindSafe(|| run(program, SCHEDULES_OF_FAULT)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            (0..ROUNDS_OF_FAULT).for_each(|_| run(program, SCHEDULES));
+        }));
         break_on_purpose(None);
         assert!(outcome.is_err(), "{fault:?} was not found");
     }

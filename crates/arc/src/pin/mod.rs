@@ -89,6 +89,7 @@ impl Pin {
 
     #[inline]
     fn header(&self) -> Header<'_> {
+        self.engine();
         // SAFETY: headers are part of the engine, and stay where they are.
         Header(unsafe { self.header.as_ref() })
     }
@@ -136,6 +137,7 @@ impl Pin {
                 unsafe { owner::let_go(self.engine) };
             }
         }
+        self.engine();
         if is_kept {
             // SAFETY: counted above.
             unsafe { owner::let_go(self.engine) };

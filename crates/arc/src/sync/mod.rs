@@ -50,7 +50,7 @@ pub(crate) enum Fault {
     GhostOutsideBucket,
     /// A look that has found nothing is believed at once.
     FindWithoutCheck,
-    /// A page goes back into the chain without a second look whether it has become empty.
+    /// A page goes back into the chain without a look whether it has become empty.
     PutBackUnchecked,
 }
 

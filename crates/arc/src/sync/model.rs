@@ -60,6 +60,11 @@ pub(crate) fn break_on_purpose(fault: Option<Fault>) {
     BROKEN.set(fault);
 }
 
+/// What is broken is slow, too: so that a schedule puts others in between.
 pub(crate) fn is_broken(fault: Fault) -> bool {
-    BROKEN.get() == Some(fault)
+    let is_it = BROKEN.get() == Some(fault);
+    if is_it {
+        wait_a_moment(0);
+    }
+    is_it
 }
