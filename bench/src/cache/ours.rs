@@ -8,11 +8,8 @@ use crate::cache::peer::{Peer, Resident};
 use crate::cache::work::{Load, VALUE, Work};
 
 /// The kinds of lists, by their names in the reports.
-pub const LISTS: &[(&str, ListKind)] = &[
-    ("single", ListKind::Single),
-    ("multilist", ListKind::Multilist),
-    ("pages", ListKind::Pages),
-];
+pub const LISTS: &[(&str, ListKind)] =
+    &[("single", ListKind::Single), ("multilist", ListKind::Multilist), ("pages", ListKind::Pages)];
 
 /// Blocks of one object.
 const OBJECT: u32 = 4096;
