@@ -7,6 +7,7 @@
 use std::path::Path;
 use std::time::Instant;
 
+use crate::models::MODELS;
 use crate::step::Step;
 use crate::{Failure, docs, tidy};
 
@@ -40,6 +41,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Failure> {
     timed("build", || BUILD.run(root))?;
     timed("rustdoc", || RUSTDOC.run(root))?;
     timed("docs", || docs::check(root))?;
+    timed("models", || MODELS.run(root))?;
     println!("ci: all but the tests passed in {:.1} s", start.elapsed().as_secs_f64());
     println!("ci: test (the last step)");
     TEST.run(root)
@@ -59,7 +61,7 @@ mod tests {
 
     #[test]
     fn every_step_runs_as_ci() {
-        for step in [&FORMAT, &CLIPPY, &BUILD, &RUSTDOC, &TEST] {
+        for step in [&FORMAT, &CLIPPY, &BUILD, &RUSTDOC, &MODELS, &TEST] {
             assert!(step.environment.contains(&IN_CI), "{}", step.name);
         }
     }

@@ -7,6 +7,7 @@
 mod ci;
 mod docs;
 mod mention;
+mod models;
 mod step;
 mod tidy;
 mod tree;
@@ -25,6 +26,8 @@ Commands:
   docs          rewrite the reference pages from the tables in the code
   docs --check  fail when a reference page is stale
   hit-ratios    rewrite the tables of docs/hit-ratios.md; needs the traces
+  models        run the models of the engine's threads under many schedules; minutes
+  sanitize      run the engine's tests under AddressSanitizer
   help          this text
 ";
 
@@ -38,6 +41,8 @@ fn main() -> ExitCode {
         ["docs"] => docs::write(&root),
         ["docs", "--check"] => docs::check(&root),
         ["hit-ratios"] => docs::write_hit_ratios(&root),
+        ["models"] => models::run(&root),
+        ["sanitize"] => models::sanitize(&root),
         ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(())

@@ -117,6 +117,9 @@ pub use config::{Config, ListKind, Policy};
 pub use footprint::Overhead;
 pub use header::State;
 pub use list::End;
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub use list::door;
 pub use pin::{Anon, Pin};
 pub use stat::ArcStats;
 pub use tunable::ArcTunables;

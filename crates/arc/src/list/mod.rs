@@ -7,6 +7,8 @@
 //! A list knows blocks only by the numbers of their headers and never looks at one. Changes of a block's
 //! place are made under the lock of its header; under a list's own locks no other is taken.
 
+#[cfg(feature = "fuzz")]
+pub mod door;
 mod multilist;
 mod pages;
 mod single;

@@ -99,8 +99,8 @@ fn replaced(lists: ListKind) {
     together(
         &cache,
         &[
-            |cache| drop(write(cache, 1, 1, HOW).map(|pin| version(&pin, 1))),
-            |cache| drop(write(cache, 1, 2, GUESS).map(|pin| version(&pin, 1))),
+            |cache| _ = write(cache, 1, 1, HOW).map(|pin| version(&pin, 1)),
+            |cache| _ = write(cache, 1, 2, GUESS).map(|pin| version(&pin, 1)),
             |cache| {
                 cache.shrink(2 * LEN as u64);
                 drop(look(cache, 1));
@@ -144,7 +144,7 @@ fn reused(lists: ListKind) {
                 (2..5).for_each(|index| drop(write(cache, index, 0, HOW)));
                 drop(write(cache, 1, 2, HOW));
             },
-            |cache| (0..3).for_each(|_| drop(cache.peek(key(1)).map(|pin| version(&pin, 1)))),
+            |cache| (0..3).for_each(|_| _ = cache.peek(key(1)).map(|pin| version(&pin, 1))),
         ],
     );
     close(cache);
