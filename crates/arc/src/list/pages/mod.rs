@@ -104,9 +104,12 @@ impl Pages {
     pub(crate) fn reserve(blocks: u32, slots: u64) -> io::Result<Pages> {
         let slots = slots.clamp(SLOTS_MIN, SLOTS_MAX) as usize;
         let lines_a_page = 1 + slots.div_ceil(SLOTS_A_LINE);
-        // At worst each page holds one block, but for the head and those that are being emptied.
+        // Sparse pages are put together, so that there are about two for one that is full; and `blocks` is
+        // far more than fit into the cache as it begins.
+        const BLOCKS_A_PAGE: usize = 8;
         const SPARE: usize = 1024;
-        let rows = Lines::reserve((blocks as usize + SPARE).saturating_mul(lines_a_page))?;
+        let pages = blocks as usize / BLOCKS_A_PAGE + SPARE;
+        let rows = Lines::reserve(pages.saturating_mul(lines_a_page))?;
         let pages = Pages {
             rows,
             lines_a_page,
