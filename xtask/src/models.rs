@@ -16,7 +16,7 @@ pub(crate) const MODELS: Step = Step { name: "models", arguments: ARGUMENTS, env
 
 /// Schedules of either sort that every model is run under when that is all that is asked for.
 const MANY: Step =
-    Step { name: "models", arguments: ARGUMENTS, environment: &[("ARCWELL_SCHEDULES", "10000")] };
+    Step { name: "models", arguments: ARGUMENTS, environment: &[("ARCWELL_SCHEDULES", "3000")] };
 
 /// The target is named so that the flag is for the tests alone, and not for build scripts.
 const SANITIZE: Step = Step {

@@ -169,6 +169,17 @@ fn readmitted(lists: ListKind) {
     close(cache);
 }
 
+/// A guess is asked for the first time while it is evicted: it is a guess no more, or was one to the end.
+fn guessed(lists: ListKind) {
+    let cache = cache(lists, 2);
+    drop(write(&cache, 1, 1, GUESS));
+    together(
+        &cache,
+        &[|cache| _ = cache.shrink(u64::MAX), |cache| drop(cache.lookup(key(1), Kind::Data, Asked::Demand))],
+    );
+    close(cache);
+}
+
 /// The last pin that has an errand goes while another is taken and the cache is closed.
 fn orphaned(lists: ListKind) {
     let cache = cache(lists, 3);
@@ -235,6 +246,12 @@ fn a_held_block_stays_while_others_are_evicted_and_removed() {
 #[test]
 fn a_held_block_stays_in_its_page() {
     check(|| held(ListKind::Pages), &[Fault::ClaimIgnoresPins]);
+}
+
+#[test]
+fn a_guess_is_counted_out_once() {
+    check(|| guessed(ListKind::Single), &[]);
+    check(|| guessed(ListKind::Pages), &[]);
 }
 
 #[test]

@@ -61,5 +61,7 @@ pub(crate) const fn is_broken(_fault: Fault) -> bool {
     false
 }
 
+#[cfg(all(test, feature = "model"))]
+pub(crate) use self::model::break_on_purpose;
 #[cfg(feature = "model")]
-pub(crate) use self::model::{break_on_purpose, is_broken};
+pub(crate) use self::model::is_broken;

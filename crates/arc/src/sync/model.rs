@@ -56,6 +56,7 @@ thread_local! {
 }
 
 /// From now on, in this thread and the model's threads that it runs, `fault` is there.
+#[cfg(test)]
 pub(crate) fn break_on_purpose(fault: Option<Fault>) {
     BROKEN.set(fault);
 }
