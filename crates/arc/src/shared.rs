@@ -238,6 +238,10 @@ impl Shared {
         let (shares, partition) = (self.partition.shares(), &self.partition);
         for kind in Kind::ALL {
             for _ in 0..batch {
+                // Most of the time there are none.
+                if partition.ghosts.distant()[kind.index()] == 0 {
+                    break;
+                }
                 let is_over = shares.has_distant_surplus(kind, &partition.sizes(self.room()));
                 let is_dear =
                     partition.ghosts.len() * self.overhead.of_ghost() > self.target() / GHOSTS_DIVISOR;
