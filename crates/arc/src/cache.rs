@@ -223,6 +223,8 @@ impl Cache {
         self.shared.trim_ghosts();
         self.shared.trim_distant(usize::MAX);
         self.make_room(None);
+        // What went left ghosts, and these made others old.
+        self.shared.trim_distant(usize::MAX);
         // What is free now goes to the machine, and does not wait here for the next block.
         self.shared.arena.give_back();
     }
