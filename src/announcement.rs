@@ -62,7 +62,7 @@ mod tests {
         Plan {
             places: Places { origin: "/tank/photos".into(), mountpoint: mountpoint.into() },
             size: Chosen { bytes: 2 << 30, reason: "half of 4 GiB available memory".to_owned() },
-            lists: ListKind::Multilist,
+            lists: ListKind::Pages,
             properties: Properties::default(),
             simulate: None,
             state: "/state".into(),

@@ -133,7 +133,7 @@ impl Scratch {
         Plan {
             places: Places { origin: path("origin"), mountpoint: path("mnt") },
             size: Chosen { bytes: size.bytes.min(CACHE_MAX), ..size },
-            lists: ListKind::Multilist,
+            lists: ListKind::Pages,
             properties: Properties { coherence: Coherence::Exclusive, ..Properties::default() },
             simulate: Some(Profile::HDD),
             state: path("state"),

@@ -82,7 +82,7 @@ pub(crate) struct Arguments {
     foreground: bool,
 
     /// Kind of lists: single, multilist or pages
-    #[arg(long, value_name = "KIND", default_value = "multilist", value_parser = list_kind)]
+    #[arg(long, value_name = "KIND", default_value = "pages", value_parser = list_kind)]
     lists: ListKind,
 
     /// Set a tunable at start; see arcwell get

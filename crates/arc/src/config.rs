@@ -81,7 +81,7 @@ impl Config {
             size_max,
             size_min: size_max / 32,
             policy: Policy::Adaptive,
-            lists: ListKind::Multilist,
+            lists: ListKind::Pages,
             sublists: None,
             page_size: None,
             typical_block: 32 << 10,
@@ -164,8 +164,10 @@ mod tests {
 
     #[test]
     fn small_caches_get_few_sublists() {
-        let count =
-            |blocks: u64| Config { typical_block: 4096, ..Config::new(blocks * 4096) }.sublist_count();
+        let count = |blocks: u64| {
+            Config { lists: ListKind::Multilist, typical_block: 4096, ..Config::new(blocks * 4096) }
+                .sublist_count()
+        };
         assert_eq!([count(10), count(1023), count(1024), count(2100), count(1 << 20)], [1, 1, 2, 4, 8]);
     }
 }

@@ -18,7 +18,7 @@ arcwell_base::tunables! {
         /// Which blocks stay: the paper's rule alone, or that rule and one for loops longer than the cache.
         "arc.policy": policy, Choice(&["arc", "adaptive"]) = 1, 0..=1, open;
         /// Kind of lists: exact with one lock a state, nearly exact with several, or exact pages without waiting.
-        "arc.lists": lists, Choice(&["single", "multilist", "pages"]) = 1, 0..=2, open;
+        "arc.lists": lists, Choice(&["single", "multilist", "pages"]) = 2, 0..=2, open;
         /// Slots of a page of arc.lists=pages; 0 chooses by the size of the cache.
         "arc.page_size": page_size, Count = 0, 0..=4096, open;
         /// Of arc.lists=pages: used blocks in so much of the list, from the head on, are not moved; 0 always moves.

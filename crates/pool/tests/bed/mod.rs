@@ -54,7 +54,7 @@ impl Plan {
                 ..Properties::default()
             },
             cache: 8 << 20,
-            lists: ListKind::Multilist,
+            lists: ListKind::Pages,
             descriptors_max: 256,
             identities: Arc::new(MemoryIdentities::default()),
             clock,
