@@ -182,11 +182,10 @@ impl Cache {
     /// ```
     pub fn read_many(&self, keys: &[BlockKey], mut visit: impl FnMut(usize, Option<&[u8]>)) -> usize {
         let mut hits = 0;
-        for (place, &key) in keys.iter().enumerate() {
-            let pin = self.pin(key);
+        self.shared.engine.lookup_many(keys, self.kind, Asked::Demand, |place, pin| {
             hits += usize::from(pin.is_some());
             visit(place, pin.as_deref());
-        }
+        });
         hits
     }
 
