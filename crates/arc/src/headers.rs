@@ -1,8 +1,7 @@
 //! All headers: a row that never moves, and stacks of those that no block has.
 //!
-//! A header is known by its number. Vacated ones lie on a few stacks (R. K. Treiber, 1986), linked
-//! through themselves; a count beside the top of a stack tells it from the same top at another time.
-//! A thread takes from and gives to the stack of its lane, and takes from others before it asks for
+//! A header is known by its number. Vacated ones lie on a few [stacks](Stack), linked through themselves. A
+//! thread takes from and gives to the stack of its lane, and takes from others before it asks for
 //! headers that were never used.
 
 use std::io;
@@ -12,14 +11,11 @@ use crossbeam_utils::CachePadded;
 
 use crate::arena::line::Lines;
 use crate::header::Header;
+use crate::stack::Stack;
 use crate::sync::lane::lane;
-use crate::sync::{AtomicU32, AtomicU64, Ordering, sized};
+use crate::sync::{AtomicU32, Ordering, sized};
 
 const STACKS: usize = sized(16, 2);
-
-/// The end of a stack. Numbers are told as one more than they are.
-const NONE: u64 = 0;
-const NUMBER: u64 = u32::MAX as u64;
 
 /// See the module's doc.
 #[derive(Debug)]
@@ -27,8 +23,8 @@ pub(crate) struct Headers {
     row: Lines,
     /// Headers that were ever used.
     used: AtomicU32,
-    /// By stack, its top and in the upper half how often it changed.
-    vacant: Box<[CachePadded<AtomicU64>]>,
+    /// There a header's number is one more than it is.
+    vacant: Box<[CachePadded<Stack>]>,
 }
 
 impl Headers {
@@ -77,29 +73,14 @@ impl Headers {
 
     /// Gives a header back that no block has any more.
     pub(crate) fn give(&self, number: u32) {
-        let (stack, next) = (&self.vacant[lane() % STACKS], self.at(number).next_free());
-        let pushed = stack.fetch_update(Ordering::Release, Ordering::Relaxed, |top| {
-            next.store(top & NUMBER, Ordering::Relaxed);
-            Some(changed(top) | (u64::from(number) + 1))
-        });
-        debug_assert!(pushed.is_ok());
+        let next = self.at(number).next_free();
+        self.vacant[lane() % STACKS].push(number + 1, |below| next.store(below.into(), Ordering::Relaxed));
     }
 
     fn pop(&self, stack: usize) -> Option<u32> {
-        let popped = self.vacant[stack].fetch_update(Ordering::Acquire, Ordering::Acquire, |top| {
-            if top & NUMBER == NONE {
-                return None;
-            }
-            // If another takes it meanwhile this may be nonsense, but then the top has changed too.
-            let next = self.at((top & NUMBER) as u32 - 1).next_free().load(Ordering::Relaxed);
-            Some(changed(top) | (next & NUMBER))
-        });
-        popped.ok().map(|top| (top & NUMBER) as u32 - 1)
+        let next = |number: u32| self.at(number - 1).next_free().load(Ordering::Relaxed) as u32;
+        self.vacant[stack].pop(next).map(|number| number - 1)
     }
-}
-
-fn changed(top: u64) -> u64 {
-    (top & !NUMBER).wrapping_add(NUMBER + 1)
 }
 
 #[cfg(test)]

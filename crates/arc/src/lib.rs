@@ -105,6 +105,7 @@ mod pin;
 mod policy;
 mod shared;
 mod slab;
+mod stack;
 mod stat;
 mod sync;
 mod table;

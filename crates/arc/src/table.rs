@@ -16,6 +16,7 @@
 use std::io;
 
 use crate::arena::line::{Line, Lines};
+use crate::stack::Stack;
 use crate::sync::{AtomicU64, Fault, Ordering, fence, is_broken, sized, wait_a_moment};
 
 /// Entries in a line.
@@ -145,10 +146,7 @@ impl Table {
     ) -> R {
         let bucket = self.lock(hash);
         let entry = tag_of(hash) << 32 | (u64::from(number) + 1);
-        let is_old = |entry: u64| entry >> 32 == tag_of(hash) && named(entry).is_some_and(&is_same);
-        let old = self
-            .chain(bucket)
-            .find_map(|line| line.0[..ENTRIES].iter().find(|w| is_old(w.load(Ordering::Relaxed))));
+        let old = self.entry(bucket, hash, is_same);
         let answer = prepare(old.and_then(|word| named(word.load(Ordering::Relaxed))));
         match old {
             Some(word) => word.store(entry, Ordering::Release),
@@ -173,10 +171,7 @@ impl Table {
         before: impl FnOnce(Option<u32>) -> R,
     ) -> Option<Taken<R>> {
         let bucket = self.lock(hash);
-        let is_it = |entry: u64| entry >> 32 == tag_of(hash) && named(entry).is_some_and(&is_it);
-        let found = self
-            .chain(bucket)
-            .find_map(|line| line.0[..ENTRIES].iter().find(|w| is_it(w.load(Ordering::Relaxed))));
+        let found = self.entry(bucket, hash, is_it);
         let number = found.and_then(|word| named(word.load(Ordering::Relaxed)));
         let answer = before(number);
         if let Some(word) = found {
@@ -218,6 +213,20 @@ impl Table {
     fn chain<'a>(&'a self, bucket: &'a Line) -> impl Iterator<Item = &'a Line> {
         let next = |line: &Line| line.0[META].load(Ordering::Relaxed) & NEXT;
         std::iter::successors(Some(bucket), move |line| (next(line) != 0).then(|| self.spill.at(next(line))))
+    }
+
+    /// The entry of a locked bucket that is of this hash and for whose number `is_it` is true.
+    fn entry<'a>(
+        &'a self,
+        bucket: &'a Line,
+        hash: u64,
+        is_it: impl Fn(u32) -> bool,
+    ) -> Option<&'a AtomicU64> {
+        let is_it = |word: &&AtomicU64| {
+            let entry = word.load(Ordering::Relaxed);
+            entry >> 32 == tag_of(hash) && named(entry).is_some_and(&is_it)
+        };
+        self.chain(bucket).find_map(|line| line.0[..ENTRIES].iter().find(is_it))
     }
 
     /// Adds an entry to a bucket that is locked.
@@ -297,7 +306,7 @@ impl Table {
         let all: smallvec::SmallVec<[u64; 32]> =
             buckets.iter().flat_map(|bucket| self.emptied(bucket)).collect();
         for entry in all {
-            // Only who is in the table is asked for its whole hash: so the bits of an entry suffice.
+            // An entry keeps the bits by which buckets are found.
             let goes = address_of_entry(entry, extent);
             self.append(if goes == new { buckets[1] } else { buckets[0] }, entry);
         }
@@ -367,13 +376,13 @@ fn unlock(bucket: &Line) {
 struct Spill {
     row: Lines,
     used: AtomicU64,
-    /// The first free line, and in the upper half how often that changed.
-    vacant: AtomicU64,
+    /// Lines that no bucket has, linked through their first entries.
+    vacant: Stack,
 }
 
 impl Spill {
     fn reserve(count: usize) -> io::Result<Spill> {
-        Ok(Spill { row: Lines::reserve(count + 1)?, used: AtomicU64::new(0), vacant: AtomicU64::new(0) })
+        Ok(Spill { row: Lines::reserve(count + 1)?, used: AtomicU64::new(0), vacant: Stack::default() })
     }
 
     #[inline]
@@ -384,13 +393,11 @@ impl Spill {
     /// Takes an empty line. There are as many as buckets: entries that need more have hashes that agree, and
     /// then there are not enough of them in the world.
     fn take(&self) -> u64 {
-        let popped = self.vacant.fetch_update(Ordering::Acquire, Ordering::Acquire, |top| {
-            let next = self.at(top & NEXT).0[0].load(Ordering::Relaxed) >> 32;
-            (top & NEXT != 0).then(|| (top & !NEXT).wrapping_add(CHANGE) | (next & NEXT))
-        });
+        // In the upper half of an entry: who still looks there sees one that names nothing.
+        let popped = self.vacant.pop(|line| (self.at(line.into()).0[0].load(Ordering::Relaxed) >> 32) as u32);
         let number = match popped {
-            Ok(top) => top & NEXT,
-            Err(_) => self.used.fetch_add(1, Ordering::Relaxed) + 1,
+            Some(line) => line.into(),
+            None => self.used.fetch_add(1, Ordering::Relaxed) + 1,
         };
         // The link of the stack lay in the first entry.
         self.at(number).0[0].store(0, Ordering::Relaxed);
@@ -400,11 +407,6 @@ impl Spill {
 
     fn give(&self, number: u64) {
         let link = &self.at(number).0[0];
-        let pushed = self.vacant.fetch_update(Ordering::Release, Ordering::Relaxed, |top| {
-            // In the upper half: who still looks here sees an entry that names nothing.
-            link.store(top << 32, Ordering::Relaxed);
-            Some((top & !NEXT).wrapping_add(CHANGE) | number)
-        });
-        debug_assert!(pushed.is_ok());
+        self.vacant.push(number as u32, |below| link.store(u64::from(below) << 32, Ordering::Relaxed));
     }
 }
