@@ -35,11 +35,11 @@ impl Name {
     const TAG: u64 = 0xff;
 
     fn new(hash: u64, past: Past, kind: Kind) -> Name {
-        Name(hash & !Self::TAG | (past.index() * 2 + kind.index()) as u64)
+        Name(known_bits(hash) | (past.index() * 2 + kind.index()) as u64)
     }
 
     fn is_of(self, hash: u64) -> bool {
-        (self.0 ^ hash) & !Self::TAG == 0
+        known_bits(self.0) == known_bits(hash)
     }
 
     fn past(self) -> Past {
@@ -53,7 +53,7 @@ impl Name {
     /// What the table goes by: the same whether made from the hash or from what is left of it, and
     /// with bits at both ends, as the table wants them.
     fn slot(bits: u64) -> u64 {
-        let known = bits & !Self::TAG;
+        let known = known_bits(bits);
         known ^ (known >> 32)
     }
 }
@@ -229,7 +229,7 @@ impl Ghosts {
                     if !belongs || part.find(ghost.name.0) != Some(place) {
                         return Err(format!("A5: {ghost:?} is in the wrong list or not in the table"));
                     }
-                    if is_resident(ghost.name.0 & !Name::TAG) {
+                    if is_resident(known_bits(ghost.name.0)) {
                         return Err(format!("A5: {ghost:?} is resident too"));
                     }
                 }
@@ -247,7 +247,7 @@ impl Ghosts {
     }
 }
 
-/// A hash without what a ghost does not know of it, for [`Ghosts::validate`].
+/// A hash without what a ghost does not know of it.
 pub(crate) fn known_bits(hash: u64) -> u64 {
     hash & !Name::TAG
 }
