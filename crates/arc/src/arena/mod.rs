@@ -13,7 +13,7 @@
 //! - A buffer's bytes are initialised: zeroes, or what an earlier buffer left.
 //! - Whoever holds a place alone reads and writes its bytes; who shares it orders accesses itself. A
 //!   place is given back once, with the length that it was asked for or shrunk to. That is what `unsafe`
-//!   stands for here; [`buffer::Buffer`] keeps these promises for safe code.
+//!   stands for here; `Buffer` keeps these promises for the tests.
 //! - All sums are kept in safe code; `region` asks the kernel, `central` and [`Arena`] tell it what may
 //!   go, `buffer` and `line` make references of addresses. There is no unsafe code elsewhere.
 //!
@@ -22,8 +22,8 @@
 //! A lane's lock, and under it the central one. Steady work on buffers of up to 256 KiB takes a lane's lock
 //! that nobody waits for. Memory goes back to the machine while no lock is held, but for pages of slabs.
 
-#[cfg_attr(not(test), allow(dead_code, reason = "the cache itself keeps places, in headers that many share"))]
-pub(crate) mod buffer;
+#[cfg(test)]
+mod buffer;
 mod central;
 mod chunks;
 mod extents;
