@@ -7,12 +7,12 @@ mod bed;
 
 use std::ffi::OsStr;
 use std::fs;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use arcwell_backend::{Fault, Operation};
 use arcwell_base::origin::{Allocate, RenameMode, SetAttr};
 use arcwell_base::table::Tunables;
-use arcwell_pool::{Class, Coherence, OpenHow, WriteHow};
+use arcwell_pool::{Class, Coherence, OpenFile, OpenHow, WriteHow};
 use bed::{Bed, Plan, all_of, come_of_age, lettered, same, write_at};
 use rustix::io::Errno;
 
@@ -200,7 +200,7 @@ fn after_a_failed_change_the_cache_shows_what_the_origin_has() {
                 let error = change(&bed, d).unwrap_err();
                 bed.faulty.set(Fault::Pass);
                 let Fault::Fail(errno) = fault else {
-                    continue_lost(&bed, d, what, &open, error);
+                    continue_lost(bed, d, what, open, error);
                     continue;
                 };
                 assert_eq!(error.errno(), errno, "{what}");
@@ -212,13 +212,14 @@ fn after_a_failed_change_the_cache_shows_what_the_origin_has() {
     }
 }
 
-fn continue_lost(bed: &Bed, d: u64, what: &str, open: &arcwell_pool::OpenFile, error: arcwell_base::Error) {
+fn continue_lost(bed: Bed, d: u64, what: &str, open: Arc<OpenFile>, error: arcwell_base::Error) {
     assert_eq!(error.errno(), Errno::IO, "{what}");
-    agrees(bed, d, what);
+    agrees(&bed, d, what);
     if what != "unlink" && what != "exchange" && what != "rename" {
-        same(&all_of(open), &fs::read(bed.origin("d/a")).unwrap());
+        same(&all_of(&open), &fs::read(bed.origin("d/a")).unwrap());
     }
-    bed.validate();
+    drop(open);
+    bed.finish();
 }
 
 /// All that can be asked about the directory agrees with the origin, without time passing.

@@ -296,16 +296,12 @@ impl Bed {
         }
     }
 
-    pub fn validate(&self) {
-        self.pool.cache().validate().unwrap();
-    }
-
     /// The end of every test: all is given back, and what is left is right.
     pub fn finish(self) {
         self.forget_all();
         // Nothing else moves while it is recounted.
         self.pool.stop();
-        self.validate();
+        self.pool.cache().validate().unwrap();
         assert_eq!(self.dataset.znodes(), 1, "all znodes but the root are given back");
         assert_eq!(self.counter("znode.open"), 0);
         assert_eq!(self.counter("znode.bytes"), 0);
