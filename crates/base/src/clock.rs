@@ -3,8 +3,9 @@
 //! Policy, feed and time-outs ask a [`Clock`], never the machine, so that a test or the simulator
 //! decides how late it is.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use crate::atomic::{AtomicU64, Ordering};
 
 /// Monotonic time since some fixed start.
 pub trait Clock: Send + Sync + std::fmt::Debug {

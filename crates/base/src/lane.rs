@@ -5,7 +5,8 @@
 //! the last one.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::atomic::{AtomicU64, Ordering};
 
 /// How many lanes there are.
 pub const LANES: usize = 128;

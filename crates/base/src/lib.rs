@@ -5,6 +5,7 @@
 //! The vocabulary that every other crate speaks, and nothing that acts: no thread, no I/O, no lock
 //! that is held across a call. Rooms:
 //!
+//! - [`atomic`]: atomics, and which lines are written to.
 //! - [`key`]: what a block is the block of.
 //! - [`size`]: bytes and durations as people write them.
 //! - [`error`]: one error type; the one table that maps it to errno.
@@ -16,6 +17,7 @@
 //! - [`origin`]: the trait of whatever holds the truth behind a dataset.
 //! - [`record`]: what was asked of the cache, as events and as bytes.
 
+pub mod atomic;
 pub mod clock;
 pub mod error;
 pub mod identity;

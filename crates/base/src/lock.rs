@@ -1,11 +1,15 @@
 //! Locks that have a name, so that a build can count who waits for which.
 //!
 //! [`Mutex`] is that of parking_lot. Built with the feature `lockstat`, every acquisition is counted
-//! by the lock's name and the place in the source that asked for it; [`lockstat`] prints the counts.
-//! Built without it, name and counting are gone: not one byte or instruction is left of them.
+//! by the lock's name and the place in the source that asked for it; [`lockstat`] prints the counts. Built
+//! with `linestat`, [`crate::atomic::linestat`] is told of it, too. Built without them, name and counting are
+//! gone: not one byte or instruction is left of them.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+
+#[cfg(feature = "linestat")]
+use crate::atomic::linestat::Unlocks;
 
 pub mod lockstat;
 
@@ -16,7 +20,7 @@ pub struct Mutex<T: ?Sized> {
     lock: parking_lot::Mutex<T>,
 }
 
-#[cfg(not(feature = "lockstat"))]
+#[cfg(not(any(feature = "lockstat", feature = "linestat")))]
 const _: () = {
     assert!(size_of::<Mutex<u64>>() == size_of::<parking_lot::Mutex<u64>>());
     assert!(size_of::<MutexGuard<'_, u64>>() == size_of::<parking_lot::MutexGuard<'_, u64>>());
@@ -53,12 +57,16 @@ impl<T: ?Sized> Mutex<T> {
     #[track_caller]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         #[cfg(feature = "lockstat")]
-        {
-            let (guard, hold) = lockstat::count::lock(self.name, &self.lock);
-            MutexGuard { guard, _hold: hold }
-        }
+        let (guard, hold) = lockstat::count::lock(self.name, &self.lock);
         #[cfg(not(feature = "lockstat"))]
-        MutexGuard { guard: self.lock.lock() }
+        let guard = self.lock.lock();
+        MutexGuard {
+            guard,
+            #[cfg(feature = "lockstat")]
+            _hold: hold,
+            #[cfg(feature = "linestat")]
+            _unlocks: Unlocks::noted(&self.lock),
+        }
     }
 
     /// Takes the lock if it is free.
@@ -66,12 +74,16 @@ impl<T: ?Sized> Mutex<T> {
     #[track_caller]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         #[cfg(feature = "lockstat")]
-        {
-            let (guard, hold) = lockstat::count::try_lock(self.name, &self.lock)?;
-            Some(MutexGuard { guard, _hold: hold })
-        }
+        let (guard, hold) = lockstat::count::try_lock(self.name, &self.lock)?;
         #[cfg(not(feature = "lockstat"))]
-        self.lock.try_lock().map(|guard| MutexGuard { guard })
+        let guard = self.lock.try_lock()?;
+        Some(MutexGuard {
+            guard,
+            #[cfg(feature = "lockstat")]
+            _hold: hold,
+            #[cfg(feature = "linestat")]
+            _unlocks: Unlocks::noted(&self.lock),
+        })
     }
 
     /// What is locked up, for somebody whom nobody else can be in the way of. Counts nothing.
@@ -93,6 +105,8 @@ pub struct MutexGuard<'a, T: ?Sized> {
     guard: parking_lot::MutexGuard<'a, T>,
     #[cfg(feature = "lockstat")]
     _hold: lockstat::count::Hold,
+    #[cfg(feature = "linestat")]
+    _unlocks: Unlocks,
 }
 
 impl<T: ?Sized> Deref for MutexGuard<'_, T> {

@@ -1,11 +1,11 @@
 //! Counters that threads do not fight over, and gauges.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
 use crossbeam_utils::CachePadded;
 
-/// Cells a counter; threads are dealt out over them in turn.
+use crate::atomic::{AtomicU64, Ordering};
+use crate::lane::lane;
+
+/// Cells a counter; a thread adds to that of its lane.
 const CELLS: usize = 8;
 
 /// A sum that many threads add to. Adding touches one cache line of the thread's own share;
@@ -17,7 +17,7 @@ impl Counter {
     /// Adds `n`.
     #[inline]
     pub fn add(&self, n: u64) {
-        self.0[cell()].fetch_add(n, Ordering::Relaxed);
+        self.0[lane() % CELLS].fetch_add(n, Ordering::Relaxed);
     }
 
     /// Sets a counter that nobody adds to: its sum is counted elsewhere, and brought here now and then.
@@ -29,20 +29,6 @@ impl Counter {
     pub fn value(&self) -> u64 {
         self.0.iter().map(|cell| cell.load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
     }
-}
-
-#[inline]
-fn cell() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static CELL: Cell<usize> = const { Cell::new(usize::MAX) };
-    }
-    CELL.with(|cell| {
-        if cell.get() == usize::MAX {
-            cell.set(NEXT.fetch_add(1, Ordering::Relaxed) % CELLS);
-        }
-        cell.get()
-    })
 }
 
 /// A value that is set, not summed.

@@ -189,7 +189,7 @@ macro_rules! tunables {
         $(#[$outer])*
         #[derive(Debug)]
         pub struct $table {
-            $( $field: std::sync::atomic::AtomicU64, )*
+            $( $field: $crate::atomic::AtomicU64, )*
         }
 
         impl $table {
@@ -210,14 +210,14 @@ macro_rules! tunables {
                 #[doc = $doc]
                 #[inline]
                 pub fn $field(&self) -> u64 {
-                    self.$field.load(std::sync::atomic::Ordering::Relaxed)
+                    self.$field.load($crate::atomic::Ordering::Relaxed)
                 }
             )*
         }
 
         impl Default for $table {
             fn default() -> Self {
-                $table { $( $field: std::sync::atomic::AtomicU64::new($default), )* }
+                $table { $( $field: $crate::atomic::AtomicU64::new($default), )* }
             }
         }
 
@@ -238,7 +238,7 @@ macro_rules! tunables {
                     $( $name => &self.$field, )*
                     _ => return false,
                 };
-                cell.store(value, std::sync::atomic::Ordering::Relaxed);
+                cell.store(value, $crate::atomic::Ordering::Relaxed);
                 true
             }
         }
