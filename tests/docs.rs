@@ -29,7 +29,9 @@ fn every_command_has_a_man_page_and_a_completion() {
     assert!(arcwell().arg("manual").arg(pages.path()).status().unwrap().success());
     let completions = arcwell().args(["manual", "--complete", "bash"]).output().unwrap().stdout;
     let completions = String::from_utf8(completions).unwrap();
-    for command in ["mount", "umount", "stat", "status", "get", "set", "prime", "cached", "sim", "demo"] {
+    for command in
+        ["mount", "umount", "stat", "status", "get", "set", "prime", "cached", "sim", "demo", "bench"]
+    {
         let page = fs::read_to_string(pages.path().join(format!("arcwell-{command}.1"))).unwrap();
         assert!(page.contains(".SH SYNOPSIS") && page.contains(".SH OPTIONS"), "{command}");
         assert!(completions.contains(&format!("arcwell__subcmd__{command}")), "{command}");

@@ -6,6 +6,7 @@ use crate::Failure;
 
 mod cost;
 mod forecast;
+mod lines;
 mod lists;
 mod load;
 mod locks;

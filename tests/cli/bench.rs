@@ -55,6 +55,14 @@ fn locks_are_counted_by_a_build_that_counts() {
         assert!(sums.iter().all(|sum| sum["ops"] == 600), "{sums:?}");
         assert!(sums.iter().all(|sum| (sum["hit_ratio"] == 1.0) == (phase == "hits")), "{sums:?}");
     }
+    let lines: Vec<&Value> = rows.iter().filter(|row| row["phase"] == "lines").collect();
+    assert_eq!(lines.len(), if cfg!(feature = "linestat") { 3 } else { 0 });
+    for row in lines {
+        let writes = |name: &str| row[name].as_f64().unwrap();
+        assert!(writes("header_rmws") >= 2.0 && writes("own_stores") >= 1.0, "{row}");
+        let others = writes("other_rmws") + writes("other_stores");
+        assert_eq!(others == 0.0, row["lists"] == "pages", "{row}");
+    }
 }
 
 #[test]

@@ -30,6 +30,13 @@ const RUSTDOC: Step = Step {
     environment: &[IN_CI, ("RUSTDOCFLAGS", "-Dwarnings")],
 };
 
+/// What hits write to: counted only by a build of the engine that is made for it.
+const LINES: Step = Step {
+    name: "lines",
+    arguments: &["test", "--package", "arcwell-arc", "--features", "linestat", "--test", "lines"],
+    environment: &[IN_CI],
+};
+
 const TEST: Step = Step { name: "test", arguments: &["test", "--workspace"], environment: &[IN_CI] };
 
 /// Runs every step in order; the first failure ends it.
@@ -42,6 +49,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Failure> {
     timed("rustdoc", || RUSTDOC.run(root))?;
     timed("docs", || docs::check(root))?;
     timed("models", || MODELS.run(root))?;
+    timed("lines", || LINES.run(root))?;
     println!("ci: all but the tests passed in {:.1} s", start.elapsed().as_secs_f64());
     println!("ci: test (the last step)");
     TEST.run(root)
@@ -61,7 +69,7 @@ mod tests {
 
     #[test]
     fn every_step_runs_as_ci() {
-        for step in [&FORMAT, &CLIPPY, &BUILD, &RUSTDOC, &MODELS, &TEST] {
+        for step in [&FORMAT, &CLIPPY, &BUILD, &RUSTDOC, &MODELS, &LINES, &TEST] {
             assert!(step.environment.contains(&IN_CI), "{}", step.name);
         }
     }

@@ -5,6 +5,7 @@
 //! cannot fail proves nothing.
 
 mod arrows;
+mod counted;
 mod effects;
 mod errors;
 mod islands;
@@ -48,6 +49,7 @@ type Check = fn(&Tree) -> Vec<Violation>;
 
 const CHECKS: &[Check] = &[
     arrows::check,
+    counted::check,
     effects::check,
     errors::check,
     islands::check,

@@ -1,6 +1,6 @@
 //! Ours: `arcwell-arc` without what the pool does around it.
 
-use arcwell_arc::{Admit, Asked, Cache, Config, Keep, ListKind};
+use arcwell_arc::{Admit, Asked, Cache, Config, Keep, ListKind, Pin};
 use arcwell_base::{BlockKey, Kind, ObjectId};
 
 use crate::Result;
@@ -51,7 +51,7 @@ fn key_of(key: u32) -> BlockKey {
 }
 
 /// Reads many blocks, in their order; how many were there.
-fn read_batch(cache: &Cache, keys: &[u32], mut read: impl FnMut(&[u8])) -> u64 {
+fn read_batch(cache: &Cache, keys: &[u32], mut read: impl FnMut(&Pin)) -> u64 {
     let keys: smallvec::SmallVec<[BlockKey; 64]> = keys.iter().map(|key| key_of(*key)).collect();
     let mut found = 0;
     cache.lookup_many(&keys, Kind::Data, Asked::Demand, |_, pin| {
@@ -67,7 +67,7 @@ impl Peer for Arcwell {
     fn copy(&self, key: u32, out: &mut [u8]) -> bool {
         let found = self.cache.lookup(key_of(key), Kind::Data, Asked::Demand);
         found.is_some_and(|pin| {
-            out.copy_from_slice(&pin[..out.len()]);
+            pin.copy_to(0, out);
             true
         })
     }
@@ -97,8 +97,8 @@ impl Peer for Arcwell {
     }
 
     fn copy_many(&self, keys: &[u32], out: &mut [u8]) -> u64 {
-        read_batch(&self.cache, keys, |bytes| {
-            out.copy_from_slice(&bytes[..out.len()]);
+        read_batch(&self.cache, keys, |pin| {
+            pin.copy_to(0, out);
             std::hint::black_box(&mut *out);
         })
     }

@@ -86,7 +86,9 @@ impl Cache {
         let shared = &self.shared;
         let Some((len, bytes)) = shared.charge_of(len) else { return Err(self.refuse()) };
         let hash = key.hash();
-        shared.settle_notes();
+        if shared.owes_notes() {
+            shared.settle_notes();
+        }
         shared.grow(bytes);
         if bytes > shared.target() / 2 {
             return Err(self.refuse());
@@ -121,8 +123,8 @@ impl Cache {
             // What is written over was there.
             shared.observe(Request { hash, bytes, was_hit: self.contains(key) });
         }
-        let learned = shared.partition.learn(hash, shared.room(), shared.tunables.meta_balance());
-        let Some((hit, shares, sizes)) = learned else { return (None, State::Mru) };
+        let Some(hit) = shared.recall(hash) else { return (None, State::Mru) };
+        let (shares, sizes) = shared.partition.learn(hit, shared.room(), shared.tunables.meta_balance());
         match hit.past {
             Past::Mru => stats.mru_ghost_hits.add(1),
             Past::Mfu => stats.mfu_ghost_hits.add(1),

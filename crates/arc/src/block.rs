@@ -2,8 +2,8 @@
 //!
 //! A block's standing (its state, its place on a list) changes under the lock bit of its header; whether it
 //! can be found is decided in the table's bucket; whether it may go, by the count of its pins. The order is
-//! header, then bucket or list, then ghosts. A block that is being published is locked from the start, so
-//! that nobody meets it half done.
+//! header, then bucket, then list or ghosts. A block that is being published can be found by nobody before all
+//! is done but its entry.
 
 use arcwell_base::{BlockKey, Kind};
 
@@ -11,10 +11,11 @@ use crate::arena::Place;
 use crate::duel::Request;
 use crate::header::{Header, Locked, State, UNLISTED, Word};
 use crate::list::Listed;
-use crate::noted::Note;
+use crate::noted::{Event, Note};
 use crate::pin::Pin;
 use crate::shared::Shared;
 use crate::sync::{Fault, Ordering, is_broken};
+use crate::table::Entry;
 
 /// A block that is about to enter the table.
 #[derive(Clone, Copy, Debug)]
@@ -50,18 +51,18 @@ impl Shared {
         let bytes = self.overhead.of_block(len as usize);
         let generation = header.load().generation();
         header.describe(key, place, len, self.now());
-        let is_same = |other: u32| self.headers.at(other).key() == key;
-        let replaced = self.table.put(hash, number, is_same, |other| {
-            let other = other.map(|other| (other, self.headers.at(other).load()));
+        let is_same = |entry| self.is_entry_of(entry, key, hash);
+        let replaced = self.table.change(hash, is_same, |found| {
+            // A5: nothing is resident and a ghost. The ghost of a demand load is gone by now; that of a
+            // prefetch, or of an eviction between admission and now, is not.
+            self.forget(found, hash);
+            let other = self.block_of(found);
             let before = other.map(|(_, word)| word).filter(|word| word.can_be_found());
             // New bytes are no new access: the block keeps what it has earned.
             let was_frequent = before.is_some_and(|word| word.state() == Some(State::Mfu));
             let state = if goal == State::Mru && was_frequent { State::Mfu } else { goal };
             let is_guess = is_guess && before.is_none_or(|word| word.has(Word::GUESS));
-            // A5: nothing is resident and a ghost. The ghost of a demand load is gone by now; that of a
-            // prefetch, or of an eviction between admission and now, is not.
-            partition.ghosts.remove(hash);
-            let mut word = Word::of_new(generation, state, kind).with(Word::LOCKED);
+            let mut word = Word::of_new(generation, state, kind);
             if is_guess {
                 word = word.with(Word::GUESS);
             }
@@ -70,23 +71,36 @@ impl Shared {
             if !self.keeps_used || state == State::Uncached || is_over {
                 word = word.with(Word::ERRAND);
             }
-            partition.enter(state, kind, bytes);
-            partition.unreserve(goal, kind, bytes);
+            partition.publish(goal, state, kind, bytes);
             if word.is_mru_guess() {
                 partition.enter_guess(kind, bytes);
             }
-            self.blocks.fetch_add(1, Ordering::Relaxed);
+            if self.keeps_used {
+                // Eviction that comes upon it from here on cannot find it yet.
+                header.set_listed(partition.list(state, kind).insert(hash, number, bytes));
+            }
             header.word().store(word.0, Ordering::Release);
-            other.map(|(other, word)| (other, word.generation()))
+            (Some(Entry::Block(number)), other.map(|(other, word)| (other, word.generation())))
         });
-        let locked = header.locked();
-        if self.keeps_used {
-            self.enlist(&locked, number, hash);
-        }
-        drop(locked);
-        self.stats.inserts.add(1);
+        self.noted.happened(Event::Published, 1);
         if let Some((other, generation)) = replaced {
             self.detach(other, generation);
+        }
+    }
+
+    /// Whether an entry of this key's hash is that of its block or its ghost.
+    pub(crate) fn is_entry_of(&self, entry: Entry, key: BlockKey, hash: u64) -> bool {
+        match entry {
+            Entry::Block(number) => self.headers.at(number).key() == key,
+            Entry::Ghost(_) => self.is_its_ghost(entry, hash),
+        }
+    }
+
+    /// The header that an entry leads to, if to any, and its word.
+    pub(crate) fn block_of(&self, entry: Option<Entry>) -> Option<(u32, Word)> {
+        match entry? {
+            Entry::Block(number) => Some((number, self.headers.at(number).load())),
+            Entry::Ghost(_) => None,
         }
     }
 
@@ -128,18 +142,17 @@ impl Shared {
         self.noted.leave(Note { number, generation, moves, is_sampled, is_first_use });
     }
 
-    /// Counts that a guess was right, for who has taken the mark off.
+    /// Counts that a guess was right, for who has taken the mark off. Until notes are settled it still counts as one.
     #[cold]
     pub(crate) fn count_first_use(&self, header: Header<'_>, before: Word) {
-        if before.is_mru_guess() {
-            self.partition.leave_guess(before.kind(), self.bytes(header));
-        }
-        self.stats.prefetch_used.add(1);
+        let bytes = if before.is_mru_guess() { self.bytes(header) } else { 0 };
+        self.noted.prove(before.kind(), bytes);
     }
 
     /// Does what notes say, unless another is at it.
     pub(crate) fn settle_notes(&self) {
         let Some(_alone) = self.settling.try_lock() else { return };
+        self.settle_proven();
         self.noted.take(|note| {
             let header = self.headers.at(note.number);
             let word = header.load();
@@ -159,6 +172,17 @@ impl Shared {
             }
         });
         self.tidy_lists();
+    }
+
+    /// Counts guesses that were right as guesses no more.
+    fn settle_proven(&self) {
+        let proven = self.noted.take_proven();
+        if proven.count > 0 {
+            self.stats.prefetch_used.add(proven.count);
+        }
+        for kind in Kind::ALL.into_iter().filter(|kind| proven.bytes[kind.index()] > 0) {
+            self.partition.leave_guess(kind, proven.bytes[kind.index()]);
+        }
     }
 
     /// Keeps the lists small, in small steps.
@@ -219,22 +243,29 @@ impl Shared {
     }
 
     /// Moves a block that was seen at the tail of mru to mfu, if `fits` says that there is room for it. A guess
-    /// stays where it is: it becomes young once more.
-    pub(crate) fn promote_listed(&self, listed: Listed, kind: Kind, fits: impl Fn(u64) -> bool) -> bool {
-        let Some(locked) = self.headers.at(listed.number).try_lock() else { return false };
+    /// stays where it is: it becomes young once more. Returns the bytes that are in mfu now; `None` when nothing
+    /// was done.
+    pub(crate) fn promote_listed(
+        &self,
+        listed: Listed,
+        kind: Kind,
+        fits: impl Fn(u64) -> bool,
+    ) -> Option<u64> {
+        let locked = self.headers.at(listed.number).try_lock()?;
         if !self.stands(&locked, listed, (State::Mru, kind)) {
-            return false;
+            return None;
         }
-        let (hash, is_guess) = (locked.key().hash(), locked.load().has(Word::GUESS));
-        if !is_guess && !fits(self.bytes(*locked)) {
-            return false;
+        let (hash, is_guess, bytes) =
+            (locked.key().hash(), locked.load().has(Word::GUESS), self.bytes(*locked));
+        if !is_guess && !fits(bytes) {
+            return None;
         }
         self.unlist(&locked, hash);
         if !is_guess {
             self.promote(&locked);
         }
         self.enlist(&locked, listed.number, hash);
-        true
+        Some(if is_guess { 0 } else { bytes })
     }
 
     /// Whether a block that was seen on the list of a state and kind still stands there.
@@ -329,25 +360,26 @@ impl Shared {
         let (hash, kind) = (header.key().hash(), word.kind());
         let state = word.state().expect("what is claimed has a state");
         self.unlist_from(&locked, state, hash);
-        self.table.take(
+        self.table.change(
             hash,
-            |other| other == number,
-            |found| {
-                // With the bucket locked: else the block could come back before its ghost appears (A5). When
-                // it is not there, another of the same key has taken its place.
-                if leaves_ghost && found.is_some() && !is_broken(Fault::GhostOutsideBucket) {
-                    self.note_eviction(header, word, hash);
+            |entry| entry == Entry::Block(number),
+            // The ghost takes the entry: else the block could come back before it appears (A5). When it is not
+            // there, another of the same key has taken its place.
+            |found| match found {
+                Some(_) if leaves_ghost && !is_broken(Fault::GhostOutsideBucket) => {
+                    (self.note_eviction(header, word, hash), ())
                 }
+                _ => (None, ()),
             },
         );
         if leaves_ghost && is_broken(Fault::GhostOutsideBucket) {
-            self.note_eviction(header, word, hash);
+            self.table.change(hash, |_| false, |_| (self.note_eviction(header, word, hash), ()));
         }
         if word.is_mru_guess() {
             self.partition.leave_guess(kind, bytes);
         }
         self.partition.leave(state, kind, bytes);
-        self.blocks.fetch_sub(1, Ordering::Relaxed);
+        self.noted.happened(Event::Ended, 1);
         self.free_bytes(header);
         locked.vacate();
         self.headers.give(number);
@@ -357,7 +389,7 @@ impl Shared {
     /// Ends a block that is in no table and on no list, and that nobody has.
     fn end_unfindable(&self, header: Header<'_>, number: u32, word: Word) {
         self.partition.leave(State::Anon, word.kind(), self.bytes(header));
-        self.blocks.fetch_sub(1, Ordering::Relaxed);
+        self.noted.happened(Event::Ended, 1);
         self.free_bytes(header);
         header.vacate();
         self.headers.give(number);

@@ -1,7 +1,5 @@
 //! The cache as the pool and the simulator see it.
 
-use std::sync::atomic::{Ordering, fence};
-
 use arcwell_base::table::Tunables;
 use arcwell_base::{BlockKey, Kind};
 
@@ -15,6 +13,7 @@ use crate::pin::Pin;
 use crate::pin::owner::Owner;
 use crate::shared::Shared;
 use crate::stat::ArcStats;
+use crate::sync::plain::{Ordering, fence};
 use crate::tunable::ArcTunables;
 
 /// Keys of a batch whose lines are fetched ahead of the one that is looked at.
@@ -86,8 +85,8 @@ impl Cache {
     }
 
     /// Looks up many blocks, and hands out each with its place in `keys`, in order; `None` where it is not there.
-    /// While `each` is busy with one, what the look-up of the next ones will need is fetched from memory: so a
-    /// batch costs less than its look-ups one by one.
+    /// While `each` is busy with one, what the look-up of the next ones will need is fetched from memory, and the
+    /// beginning of the next one's bytes: so a batch costs less than its look-ups one by one.
     pub fn lookup_many(
         &self,
         keys: &[BlockKey],
@@ -95,27 +94,14 @@ impl Cache {
         asked: Asked,
         mut each: impl FnMut(usize, Option<Pin>),
     ) {
-        let table = &self.shared.table;
-        let mut hashes = [0; 2 * AHEAD];
-        let fetch_bucket = |place: usize, hashes: &mut [u64; 2 * AHEAD]| {
-            if let Some(key) = keys.get(place) {
-                hashes[place % (2 * AHEAD)] = key.hash();
-                table.prefetch(key.hash());
-            }
-        };
-        let fetch_header = |place: usize, hashes: &[u64; 2 * AHEAD]| {
-            if place < keys.len()
-                && let Some(number) = table.guess(hashes[place % (2 * AHEAD)])
-            {
-                self.shared.headers.prefetch(number);
-            }
-        };
-        (0..2 * AHEAD - 1).for_each(|place| fetch_bucket(place, &mut hashes));
-        (0..AHEAD).for_each(|place| fetch_header(place, &hashes));
+        let mut ahead = Ahead { shared: &self.shared, keys, hashes: [0; 2 * AHEAD] };
+        (0..2 * AHEAD - 1).for_each(|place| ahead.fetch_bucket(place));
+        (0..AHEAD).for_each(|place| ahead.fetch_header(place));
         for (place, &key) in keys.iter().enumerate() {
-            let hash = hashes[place % (2 * AHEAD)];
-            fetch_bucket(place + 2 * AHEAD - 1, &mut hashes);
-            fetch_header(place + AHEAD, &hashes);
+            let hash = ahead.hashes[place % (2 * AHEAD)];
+            ahead.fetch_bucket(place + 2 * AHEAD - 1);
+            ahead.fetch_header(place + AHEAD);
+            ahead.fetch_bytes(place + 1);
             each(place, self.lookup_hashed(key, hash, kind, asked));
         }
     }
@@ -142,30 +128,37 @@ impl Cache {
 
     /// Whether a block is in memory.
     pub fn contains(&self, key: BlockKey) -> bool {
+        self.number_of(key).is_some()
+    }
+
+    /// The number of a block's header, which nothing keeps from becoming another's.
+    pub(crate) fn number_of(&self, key: BlockKey) -> Option<u32> {
         let is_it = |number| {
             let header = self.shared.headers.at(number);
             let word = header.load();
             let is_its = word.can_be_found() && header.key() == key;
             // The key is read before the word is looked at again.
             fence(Ordering::Acquire);
-            (is_its && header.load().generation() == word.generation()).then_some(())
+            (is_its && header.load().generation() == word.generation()).then_some(number)
         };
-        self.shared.table.find(key.hash(), is_it).is_some()
+        self.shared.table.find(key.hash(), is_it)
     }
 
     /// Forgets a block, and its ghost; `true` when there was a block. It may be pinned: readers keep
     /// their bytes, but it is no longer found.
     pub fn remove(&self, key: BlockKey) -> bool {
         let (hash, shared) = (key.hash(), &self.shared);
-        let is_it = |number| shared.headers.at(number).key() == key;
-        let taken = shared.table.take(hash, is_it, |found| {
-            shared.partition.ghosts.remove(hash);
-            found.map(|number| shared.headers.at(number).load().generation())
-        });
-        if let Some(taken) = &taken
-            && let Some(generation) = taken.answer
-        {
-            shared.detach(taken.number, generation);
+        let taken = shared.table.change(
+            hash,
+            |entry| shared.is_entry_of(entry, key, hash),
+            |found| {
+                shared.forget(found, hash);
+                let block = shared.block_of(found);
+                (None, block.map(|(number, word)| (number, word.generation())))
+            },
+        );
+        if let Some((number, generation)) = taken {
+            shared.detach(number, generation);
         }
         self.stats().deleted.add(taken.is_some().into());
         taken.is_some()
@@ -222,7 +215,7 @@ impl Cache {
         // All at once: else blocks would go for what is remembered of a larger cache.
         self.shared.trim_ghosts();
         self.shared.trim_distant(usize::MAX);
-        self.make_room(None);
+        self.bring_down(None);
         // What went left ghosts, and these made others old.
         self.shared.trim_distant(usize::MAX);
         // What is free now goes to the machine, and does not wait here for the next block.
@@ -256,5 +249,46 @@ impl Cache {
             self.shared.stands(&header, *listed, (state, kind)).then_some(key)
         };
         in_turn.filter_map(key).take(limit).collect()
+    }
+}
+
+/// What is fetched from memory ahead of the look-ups of a batch: the bucket first, which tells the header, which
+/// tells where the bytes lie. All of it is a guess: another may change any of it before its turn comes.
+struct Ahead<'a> {
+    shared: &'a Shared,
+    keys: &'a [BlockKey],
+    /// The hashes of the next keys, by their place modulo the length.
+    hashes: [u64; 2 * AHEAD],
+}
+
+impl Ahead<'_> {
+    #[inline]
+    fn fetch_bucket(&mut self, place: usize) {
+        if let Some(key) = self.keys.get(place) {
+            let hash = key.hash();
+            self.hashes[place % (2 * AHEAD)] = hash;
+            self.shared.table.prefetch(hash);
+        }
+    }
+
+    #[inline]
+    fn header(&self, place: usize) -> Option<u32> {
+        let known = place < self.keys.len();
+        known.then(|| self.shared.table.guess(self.hashes[place % (2 * AHEAD)])).flatten()
+    }
+
+    #[inline]
+    fn fetch_header(&self, place: usize) {
+        if let Some(number) = self.header(place) {
+            self.shared.headers.prefetch(number);
+        }
+    }
+
+    #[inline]
+    fn fetch_bytes(&self, place: usize) {
+        if let Some(number) = self.header(place) {
+            let header = self.shared.headers.at(number);
+            self.shared.arena.prefetch(header.place(), header.len() as usize);
+        }
     }
 }

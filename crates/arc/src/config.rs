@@ -10,6 +10,9 @@ const SUBLISTS_MAX: u64 = 8;
 /// Blocks a sublist at least: shorter ones cost about a point of hit ratio.
 const SUBLIST_BLOCKS_MIN: u64 = 512;
 
+/// Ghosts of a part at least, beside lists that are in exact order.
+const GHOST_PART_MIN: u64 = 4096;
+
 /// Pages that a list should have, where a cache is large enough.
 const PAGES_MIN: u64 = 64;
 
@@ -126,6 +129,16 @@ impl Config {
         let by_size = self.size_max / self.typical_block.max(1) / PAGES_MIN;
         let slots = self.page_size.unwrap_or(by_size.clamp(SLOTS_MIN, SLOTS_USUAL));
         slots.clamp(SLOTS_MIN, SLOTS_MAX).next_multiple_of(SLOTS_MIN)
+    }
+
+    /// How many parts ghosts are spread over. Where there are several, the oldest is one of the oldest.
+    pub(crate) fn ghost_parts(&self) -> usize {
+        let by_size = self.size_max / self.typical_block.max(1) / GHOST_PART_MIN;
+        match self.lists {
+            ListKind::Single => 1,
+            ListKind::Multilist => self.sublist_count(),
+            ListKind::Pages => by_size.clamp(1, SUBLISTS_MAX) as usize,
+        }
     }
 
     /// How many sublists a list will have.

@@ -4,14 +4,14 @@
 //! then only tried, and says whether the block still stands where it was seen. A header is waited for only
 //! when a whole list gave nothing: then nothing is held that anybody could wait for.
 
-use std::sync::atomic::Ordering;
-
 use arcwell_base::Kind;
 
 use crate::cache::Cache;
 use crate::header::State;
-use crate::list::{End, Passed, Sighting};
-use crate::policy::{GhostHit, Rank};
+use crate::list::{End, Evict, Listed, Passed, Sighting};
+use crate::policy::{GhostHit, Rank, Sizes};
+use crate::shared::Shared;
+use crate::sync::{Ordering, fence};
 
 /// Of the target, what may be evicted at most before the policy is asked again: larger steps cost
 /// hits.
@@ -22,7 +22,10 @@ const STEP_DIVISOR: u64 = 64;
 /// that had to make room for a million files kept 140 MiB more.
 const FILL_BATCH: usize = 512;
 
-/// How a busy shard is dealt with.
+/// How often one thread makes room for others who go on meanwhile, before another of them has to.
+const ROUNDS: usize = 4;
+
+/// How a busy header is dealt with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
     PassBy,
@@ -30,20 +33,46 @@ enum Manner {
 }
 
 impl Cache {
-    /// Evicts until the size is at most the target, or nothing can be evicted, and trims the ghosts.
-    /// `again` is the ghost hit that room is made for.
+    /// Makes room for what was reserved. `again` is the ghost hit that it is made for.
+    ///
+    /// With slack, one evicts for all: whoever comes meanwhile goes on, unless the size has come so far over the
+    /// target that he has to help. Nobody waits for another here.
     pub(crate) fn make_room(&self, again: Option<GhostHit>) {
         let shared = &self.shared;
+        if shared.slack() == 0 {
+            // Each admission makes its own room, and comes upon ghosts that are too many.
+            return self.bring_down(again);
+        }
+        for _ in 0..ROUNDS {
+            let Some(excess) = self.excess(0) else { return self.mark_over(false) };
+            let alone = shared.evicting.try_lock();
+            if alone.is_none() && excess <= shared.leeway() {
+                return;
+            }
+            self.bring_down(again);
+            drop(alone);
+            // Who came while this one evicted counted his bytes before he saw that: they are seen here.
+            fence(Ordering::SeqCst);
+            if shared.is_over.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    }
+
+    /// Evicts until the size is at most the target less the slack, or nothing can be evicted, and trims the ghosts.
+    pub(crate) fn bring_down(&self, again: Option<GhostHit>) {
+        let (shared, slack) = (&self.shared, self.shared.slack());
         let nothing_barren = [[false; 2]; State::ALL.len()];
         let (mut barren, mut is_second) = (nothing_barren, false);
         shared.partition.charge_shadows();
         loop {
             // At every step: ghosts take memory too, and those that a lower target no longer allows
             // shall go before blocks do.
-            shared.trim_ghosts();
-            let Some(need) = self.excess() else { break };
-            self.fill_mfu();
-            let Some((state, kind)) = self.victim(again, &barren) else {
+            let mut sizes = shared.sizes();
+            shared.trim_ghosts_of(&mut sizes);
+            let Some(need) = self.excess(slack) else { break };
+            self.fill_mfu(&mut sizes);
+            let Some((state, kind)) = self.victim(sizes, again, &barren) else {
                 if !std::mem::replace(&mut is_second, true) {
                     // Blocks that had been used since were spared, and now stand elsewhere.
                     barren = nothing_barren;
@@ -58,9 +87,12 @@ impl Cache {
                 barren[state.index()][kind.index()] = true;
             }
         }
-        let is_over = self.excess().is_some();
-        if is_over != shared.is_over.load(Ordering::Relaxed) {
-            shared.is_over.store(is_over, Ordering::Relaxed);
+        self.mark_over(self.excess(0).is_some());
+    }
+
+    fn mark_over(&self, is_over: bool) {
+        if is_over != self.shared.is_over.load(Ordering::Relaxed) {
+            self.shared.is_over.store(is_over, Ordering::Relaxed);
         }
     }
 
@@ -68,7 +100,7 @@ impl Cache {
     /// fit into their share.
     pub(crate) fn bound_uncached(&self, coming: u64) {
         let allowed = self.shared.target() / 100 * self.shared.tunables.uncached_max();
-        let waiting = |kind: Kind| self.shared.partition.list(State::Uncached, kind).bytes();
+        let waiting = |kind: Kind| self.shared.partition.evictable(State::Uncached, kind);
         loop {
             let [data, metadata] = Kind::ALL.map(waiting);
             let excess = (data + metadata + coming).saturating_sub(allowed);
@@ -80,7 +112,7 @@ impl Cache {
     }
 
     /// Moves some of the oldest blocks of mru to mfu, if the policy wants it filled from there.
-    fn fill_mfu(&self) {
+    fn fill_mfu(&self, sizes: &mut Sizes) {
         let partition = &self.shared.partition;
         if partition.promotes_hits() {
             return;
@@ -90,32 +122,36 @@ impl Cache {
             let list = partition.list(State::Mru, kind);
             for _ in 0..FILL_BATCH {
                 let mut seen = Sighting::new();
-                let sizes = partition.sizes(self.shared.room());
-                let fits = |bytes| shares.fills_mfu(kind, &sizes, bytes);
+                let fits = |bytes| shares.fills_mfu(kind, sizes, bytes);
                 // Nothing is looked at where not even the smallest block would fit.
                 if !fits(1) {
                     break;
                 }
                 list.look(self.shared.rising_sublist(list.sublists()), End::Tail, 1, &mut seen);
                 let promoted =
-                    seen.first().is_some_and(|&listed| self.shared.promote_listed(listed, kind, fits));
-                if !promoted {
-                    break;
-                }
+                    seen.first().and_then(|&listed| self.shared.promote_listed(listed, kind, fits));
+                let Some(bytes) = promoted else { break };
+                sizes.promote(kind, bytes);
             }
         }
     }
 
-    fn excess(&self) -> Option<u64> {
-        self.shared.size().checked_sub(self.shared.target()).filter(|&excess| excess > 0)
+    /// By how much the size is more than `slack` under the target.
+    fn excess(&self, slack: u64) -> Option<u64> {
+        let allowed = self.shared.target().saturating_sub(slack);
+        self.shared.size().checked_sub(allowed).filter(|&excess| excess > 0)
     }
 
     /// The list to evict from, other than the barren ones. Uncached blocks are few and about to be
     /// used: they go last.
-    fn victim(&self, again: Option<GhostHit>, barren: &[[bool; 2]; 4]) -> Option<(State, Kind)> {
+    fn victim(
+        &self,
+        mut sizes: Sizes,
+        again: Option<GhostHit>,
+        barren: &[[bool; 2]; 4],
+    ) -> Option<(State, Kind)> {
         let partition = &self.shared.partition;
         let is_barren = |state: State, kind: Kind| barren[state.index()][kind.index()];
-        let mut sizes = partition.sizes(self.shared.room());
         for (rank, kind) in Rank::ALL.into_iter().flat_map(|rank| Kind::ALL.map(|kind| (rank, kind))) {
             if is_barren(rank.into(), kind) {
                 sizes.evictable[rank.index()][kind.index()] = 0;
@@ -125,7 +161,7 @@ impl Cache {
             return Some((rank.into(), kind));
         }
         let passing = |kind: &Kind| {
-            partition.list(State::Uncached, *kind).bytes() > 0 && !is_barren(State::Uncached, *kind)
+            partition.evictable(State::Uncached, *kind) > 0 && !is_barren(State::Uncached, *kind)
         };
         Kind::ALL.into_iter().find(passing).map(|kind| (State::Uncached, kind))
     }
@@ -136,7 +172,7 @@ impl Cache {
         let list = self.shared.partition.list(state, kind);
         let (count, batch) = (list.sublists(), self.shared.tunables.evict_batch() as usize);
         let first = self.shared.victim_sublist(count);
-        let typical = list.bytes() / (list.len() as u64).max(1);
+        let typical = self.shared.partition.evictable(state, kind) / (list.len() as u64).max(1);
         let want = (need / typical.max(1)).saturating_add(1).min(batch as u64) as usize;
         let passes = [Manner::PassBy, Manner::Wait].into_iter();
         passes
@@ -147,12 +183,37 @@ impl Cache {
     }
 
     fn evict_sublist(&self, of: (State, Kind), sublist: usize, need: u64, want: usize, how: Manner) -> u64 {
-        let (shared, mut missing) = (&self.shared, need);
-        let list = shared.partition.list(of.0, of.1);
-        list.pass(sublist, want, &mut |listed| {
-            let freed = shared.evict(listed, of, how == Manner::Wait);
-            missing = missing.saturating_sub(freed);
-            if missing == 0 { Passed::Enough(freed) } else { Passed::Freed(freed) }
-        })
+        let list = self.shared.partition.list(of.0, of.1);
+        let mut pass =
+            Pass { shared: &self.shared, of, waits: how == Manner::Wait, missing: need, expected: None };
+        list.pass(sublist, want, &mut pass)
+    }
+}
+
+/// A pass through the tail of a list.
+struct Pass<'a> {
+    shared: &'a Shared,
+    /// The list's state and kind.
+    of: (State, Kind),
+    waits: bool,
+    /// Bytes that are still to be freed.
+    missing: u64,
+    /// The last header of which was told that it will be offered.
+    expected: Option<u32>,
+}
+
+impl Evict for Pass<'_> {
+    /// Fetches its header from memory, and the bucket of the one before, whose header has come meanwhile.
+    fn expect(&mut self, listed: Listed) {
+        self.shared.headers.prefetch(listed.number);
+        if let Some(before) = self.expected.replace(listed.number) {
+            self.shared.table.prefetch(self.shared.headers.at(before).key().hash());
+        }
+    }
+
+    fn evict(&mut self, listed: Listed) -> Passed {
+        let freed = self.shared.evict(listed, self.of, self.waits);
+        self.missing = self.missing.saturating_sub(freed);
+        if self.missing == 0 { Passed::Enough(freed) } else { Passed::Freed(freed) }
     }
 }

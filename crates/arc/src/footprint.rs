@@ -24,7 +24,7 @@ pub enum Overhead {
 /// Entry and control byte of a `HashTable<u32>`, between 7/16 and 7/8 full, and a free-list entry.
 const INDEX: u64 = 12;
 
-/// A block's share of the table: a line for four or five entries, and now and then one more.
+/// A block's or ghost's share of the table: a line for four or five entries, and now and then one more.
 const TABLE: u64 = 16;
 
 /// Storage of nodes grows ahead of its use, and pages of slots are not full.
@@ -34,8 +34,8 @@ const SPARE: u64 = 8;
 /// its size while blocks move to another's.
 const BLOCK: u64 = size_of::<Line>() as u64 + 2 * size_of::<Node>() as u64 + TABLE + SPARE;
 
-/// All that is remembered of a ghost.
-const GHOST: u64 = size_of::<Ghost>() as u64 + INDEX;
+/// All that is remembered of a ghost: its entry in the table was its block's.
+const GHOST: u64 = size_of::<Ghost>() as u64 + TABLE;
 
 /// What the trial of the two rules remembers of a block.
 const SHADOW: u64 = size_of::<crate::duel::Entry>() as u64 + INDEX;

@@ -5,15 +5,17 @@ use arcwell_base::Kind;
 use crate::admit::Asked;
 use crate::cache::Cache;
 use crate::header::State;
+use crate::noted::Event;
 use crate::policy::Rank;
+use crate::sync::plain::{AtomicU64, Ordering};
 
 impl Cache {
     /// Brings the gauges of [`Cache::stats`] up to date.
     pub fn refresh_gauges(&self) {
         let (shared, stats) = (&self.shared, self.stats());
         shared.settle_notes();
-        let load = |value: &std::sync::atomic::AtomicU64| value.load(std::sync::atomic::Ordering::Relaxed);
-        let blocks = load(&shared.blocks);
+        let load = |value: &AtomicU64| value.load(Ordering::Relaxed);
+        let blocks = shared.blocks();
         let ghosts = shared.partition.ghosts.len();
         let shadows = shared.partition.shadows();
         let remembered = ghosts * shared.overhead.of_ghost() + shadows * shared.overhead.of_shadow();
@@ -39,7 +41,7 @@ impl Cache {
         self.refresh_lookups();
     }
 
-    /// Lookups are counted by what they found; the rows are sums of that.
+    /// Lookups are counted by what they found; the rows are sums of that. The other rows are sums over the lanes.
     fn refresh_lookups(&self) {
         let (stats, noted) = (self.stats(), &self.shared.noted);
         let found = |kind: Kind, asked: Asked| {
@@ -61,6 +63,9 @@ impl Cache {
             rows.1.set_total(missed);
             (hits, misses) = (hits + hit, misses + missed);
         }
+        stats.inserts.set_total(noted.times(Event::Published));
+        stats.evicted.set_total(noted.times(Event::Evicted));
+        stats.evicted_bytes.set_total(noted.times(Event::EvictedBytes));
         stats.hits.set_total(hits);
         stats.misses.set_total(misses);
         for (state, row) in [
@@ -102,7 +107,7 @@ impl Cache {
         ] {
             for kind in Kind::ALL {
                 ghost_gauges[kind.index()].set(ghosts[rank.index()][kind.index()]);
-                evictable_gauges[kind.index()].set(partition.list(rank.into(), kind).bytes());
+                evictable_gauges[kind.index()].set(partition.evictable(rank.into(), kind));
             }
         }
     }

@@ -328,12 +328,6 @@ impl<'a> Header<'a> {
         let generation = self.load().generation().wrapping_add(1);
         self.word().store(Word::vacant(generation).0, Ordering::Release);
     }
-
-    /// The lock of a block that was published locked.
-    pub(crate) fn locked(self) -> Locked<'a> {
-        debug_assert!(self.load().has(Word::LOCKED));
-        Locked { header: self, is_vacated: false }
-    }
 }
 
 impl std::fmt::Debug for Header<'_> {

@@ -28,8 +28,8 @@
 //! is arithmetic that touches nothing, `partition` holds the lists, ghosts and shares that the
 //! policy speaks of, `duel` the trial of the two rules. `table` leads from a key to a `header`, one cache
 //! line a block, of which `headers` has the row; `arena` is where bytes come from. `block` is what happens to
-//! a block, `noted` what hits leave behind for the next admission, `evict` the way out and `check` the
-//! recount.
+//! a block, `noted` what hits leave behind for the next admission, `evict` the way out, `remember` what is left of
+//! a block, and `check` the recount.
 //!
 //! # What a hit does
 //!
@@ -37,22 +37,32 @@
 //! compare-and-swap, and lowers it again in the end. With `arc.lists=pages` that is all that it ever writes
 //! to memory that others write to: no lock, no list, no counter. That the block was used is a bit of the
 //! same word; the first use since its standing was last looked at, and each use of a sampled key, is noted in
-//! a ring of the thread's own, and what follows from it for lists and rules is done by whoever admits a
-//! block next, before he learns or evicts anything. A full ring loses notes, not uses: eviction spares a
-//! block with the bit once.
+//! a ring of the thread's own, and what follows from it for lists and rules is done by an admission that comes
+//! later: in a small cache by the next one, in a large one each time that as much has come in as eviction makes
+//! room for at once. A full ring loses notes, not uses: eviction spares a block with the bit once. A build with the
+//! feature `linestat` counts what hits write to whose lines, and `tests/lines.rs` holds them to this.
 //!
 //! With the other two kinds of lists, which are there to be compared with, the first pin takes the block off
 //! its list and the last puts it back, under the lock bit of its header and a sublist's lock.
 //!
+//! # What a miss does
+//!
+//! The look-up has read the bucket, and so whether there is a ghost: an entry of the table leads to a block or to
+//! the ghost that it left, never to both. If there is one, the targets learn from it. A header and bytes come
+//! from stacks of the thread's lane. When the size is over the target, eviction takes the page at the tail out of
+//! its list, goes a little below the target (`Shared::slack`), turns the entry of each block that goes into that of
+//! its ghost, and forgets as many old ghosts. What it has to know for that it sums up once. One thread does this for
+//! all; others go on meanwhile, and only help when the size has come too far over the target.
+//!
 //! # Who locks what
 //!
 //! The lock bit of a header's word guards its block's standing: state and place on a list. A bucket of the
-//! table has one for those who change it. They are taken in the order header, then bucket, then ghosts; or
-//! header, then a list's own lock. The shares' lock stands outside of them, and under it only ghosts are
-//! locked. The duel's stands alone, and when the rule changes the shares' is taken under it; what settles
-//! notes holds a lock that is only tried. Nobody holds two locks of a sort but who resizes the table. Eviction
-//! goes against the order (a list leads it to a header): it only *tries* the header, and believes only what
-//! that then says.
+//! table has one for those who change it. They are taken in the order header, then bucket, then a part of
+//! the ghosts or a list's own lock. What was learned is read without a lock; who changes it has one, and under it
+//! a list's at most. The duel's stands alone, and when the rule changes that of what was learned is taken under
+//! it; what settles notes and what evicts for all hold locks that are only tried. Nobody holds two locks of a sort
+//! but who resizes the table. Eviction goes against the order (a list leads it to a header): it only *tries* the
+//! header, and believes only what that then says.
 //!
 //! # Memory that is let go of
 //!
@@ -95,6 +105,7 @@ mod gauge;
 mod ghost;
 mod header;
 mod headers;
+pub mod linestat;
 mod list;
 #[cfg(feature = "model")]
 mod models;
@@ -103,6 +114,7 @@ mod partition;
 #[allow(unsafe_code, reason = "an island: see its opening doc")]
 mod pin;
 mod policy;
+mod remember;
 mod shared;
 mod slab;
 mod stack;

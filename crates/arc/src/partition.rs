@@ -2,17 +2,18 @@
 //! quota of its own will have another over the same table.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arcwell_base::Kind;
+use crossbeam_utils::CachePadded;
 
 use crate::config::{Config, ListKind, Policy};
 use crate::duel::{Allowed, Duel, Request, SAMPLE_ALL, is_sampled};
 use crate::ghost::Ghosts;
 use crate::header::State;
 use crate::list::{List, Multilist, Pages, Single};
-use crate::policy::{ByRank, GhostHit, Rank, Shares, Sizes};
+use crate::policy::{ByRank, GhostHit, Rank, Rule, Shares, Sizes};
 use crate::sync::Mutex;
+use crate::sync::plain::{AtomicU64, AtomicUsize, Ordering};
 
 /// Bytes by kind.
 type ByKind = [AtomicU64; 2];
@@ -40,23 +41,74 @@ impl Trial {
     }
 }
 
+/// What was learned. Read without the lock, which only those take who change it: who judges by a share and a
+/// rule of two different moments has judged a moment earlier or later.
+#[derive(Debug)]
+struct Learned {
+    meta: AtomicU64,
+    recency: ByKind,
+    rule: AtomicU64,
+    changing: Mutex<()>,
+}
+
+impl Default for Learned {
+    fn default() -> Self {
+        let Shares { meta, recency, rule } = Shares::default();
+        Learned {
+            meta: AtomicU64::new(meta),
+            recency: recency.map(AtomicU64::new),
+            rule: AtomicU64::new(rule as u64),
+            changing: Mutex::named("arc.shares"),
+        }
+    }
+}
+
+impl Learned {
+    fn load(&self) -> Shares {
+        Shares {
+            meta: self.meta.load(Ordering::Relaxed),
+            recency: self.recency.each_ref().map(|share| share.load(Ordering::Relaxed)),
+            rule: self.rule(),
+        }
+    }
+
+    #[inline]
+    fn rule(&self) -> Rule {
+        Rule::ALL[self.rule.load(Ordering::Relaxed) as usize % Rule::ALL.len()]
+    }
+
+    fn change<R>(&self, change: impl FnOnce(&mut Shares) -> R) -> R {
+        let _alone = self.changing.lock();
+        let mut shares = self.load();
+        let answer = change(&mut shares);
+        self.meta.store(shares.meta, Ordering::Relaxed);
+        self.recency.iter().zip(shares.recency).for_each(|(to, share)| to.store(share, Ordering::Relaxed));
+        self.rule.store(shares.rule as u64, Ordering::Relaxed);
+        answer
+    }
+}
+
 /// The lists of the states that have some, the ghosts, and what was learned.
 #[derive(Debug)]
 pub(crate) struct Partition {
     lists: Vec<[Box<dyn List>; 2]>,
     pub(crate) ghosts: Ghosts,
-    shares: Mutex<Shares>,
+    learned: Learned,
     trial: Option<Trial>,
     /// Keys whose requests the trial wants to know; none without one. Looked at on every hit.
     sample: AtomicU64,
-    /// Whether a hit in mru moves a block to mfu: what a hit must know of the rule.
-    promotes_hits: AtomicBool,
-    /// What each state holds, pinned blocks included.
+    sums: CachePadded<Sums>,
+}
+
+/// The running sums, in bytes. Every miss writes to them: they lie apart from what hits read.
+#[derive(Debug, Default)]
+struct Sums {
+    /// What each state holds, pinned blocks included, and what is being filled left out.
     resident: [ByKind; State::ALL.len()],
+    /// What is being filled, by the state that it is meant for.
+    filling: [ByKind; State::ALL.len()],
     /// The part of mru that prefetch has read and nobody has asked for.
     guesses: ByKind,
-    /// The part of anon that is being filled, by the state that it is meant for.
-    filling: [ByKind; State::ALL.len()],
 }
 
 impl Partition {
@@ -76,14 +128,11 @@ impl Partition {
         let lists = State::LISTED.iter().map(|_| Ok([list()?, list()?])).collect::<io::Result<_>>()?;
         Ok(Partition {
             lists,
-            ghosts: Ghosts::new(sublists),
-            shares: Mutex::named("arc.shares"),
+            ghosts: Ghosts::new(config.ghost_parts()),
+            learned: Learned::default(),
             trial: (config.policy == Policy::Adaptive).then(Trial::default),
             sample: AtomicU64::new(if config.policy == Policy::Adaptive { SAMPLE_ALL } else { 0 }),
-            promotes_hits: AtomicBool::new(true),
-            resident: Default::default(),
-            guesses: Default::default(),
-            filling: Default::default(),
+            sums: CachePadded::default(),
         })
     }
 
@@ -103,17 +152,19 @@ impl Partition {
 
     /// What was learned so far.
     pub(crate) fn shares(&self) -> Shares {
-        *self.shares.lock()
+        self.learned.load()
     }
 
-    /// Forgets a ghost because its block was asked for again, and learns from it. Returns what the
-    /// policy is to judge it by.
-    pub(crate) fn learn(&self, hash: u64, room: u64, balance: u64) -> Option<(GhostHit, Shares, Sizes)> {
-        let mut shares = self.shares.lock();
-        let sizes = self.sizes(room);
-        let hit = self.ghosts.remove(hash)?;
-        shares.learn(hit, &sizes, balance);
-        Some((hit, *shares, sizes))
+    /// Learns from a ghost that was taken because its block was asked for again. Returns what the policy is to
+    /// judge it by.
+    pub(crate) fn learn(&self, hit: GhostHit, room: u64, balance: u64) -> (Shares, Sizes) {
+        self.learned.change(|shares| {
+            let mut sizes = self.sizes(room);
+            // The ratio is that at the moment of the hit.
+            sizes.remember(hit.past, hit.kind, hit.bytes);
+            shares.learn(hit, &sizes, balance);
+            (*shares, sizes)
+        })
     }
 
     /// Whether requests for a block with this hash are to be told to [`Partition::observe`].
@@ -131,11 +182,11 @@ impl Partition {
         trial.publish(&duel, &self.sample);
         if let Some(rule) = changed {
             // Under the duel's lock: two changes at once must not end up in the wrong order.
-            let mut shares = self.shares.lock();
-            // What was learned before the other rule held is of another time. Its shadow went on.
-            shares.rule = rule;
-            shares.recency = [duel.recency(); 2];
-            self.promotes_hits.store(shares.promotes_hits(), Ordering::Relaxed);
+            self.learned.change(|shares| {
+                // What was learned before the other rule held is of another time. Its shadow went on.
+                shares.rule = rule;
+                shares.recency = [duel.recency(); 2];
+            });
         }
         changed.is_some()
     }
@@ -163,7 +214,7 @@ impl Partition {
 
     /// Whether a hit in mru moves the block to mfu.
     pub(crate) fn promotes_hits(&self) -> bool {
-        self.promotes_hits.load(Ordering::Relaxed)
+        self.learned.rule().promotes_hits()
     }
 
     /// Entries of the trial's shadows that are charged.
@@ -178,80 +229,90 @@ impl Partition {
 
     /// What the policy judges by.
     pub(crate) fn sizes(&self, room: u64) -> Sizes {
-        let of = |table: &[ByKind; 4], state: State, kind: Kind| {
-            table[state.index()][kind.index()].load(Ordering::Relaxed)
-        };
         let by_rank = |each: &dyn Fn(State, Kind) -> u64| -> ByRank {
             Rank::ALL.map(|rank| Kind::ALL.map(|kind| each(rank.into(), kind)))
         };
         Sizes {
             room,
-            resident: by_rank(&|state, kind| of(&self.resident, state, kind)),
-            arriving: Kind::ALL.map(|kind| of(&self.filling, State::Mru, kind)),
+            resident: by_rank(&|state, kind| self.bytes(state, kind)),
+            arriving: Kind::ALL.map(|kind| load(&self.sums.filling[State::Mru.index()][kind.index()])),
             guesses: Kind::ALL.map(|kind| self.guesses(kind)),
-            held: Kind::ALL.map(|kind| State::ALL.iter().map(|&s| of(&self.resident, s, kind)).sum()),
+            held: Kind::ALL.map(|kind| State::ALL.iter().map(|&state| self.bytes(state, kind)).sum()),
             ghosts: self.ghosts.bytes(),
             distant: self.ghosts.distant(),
-            evictable: by_rank(&|state, kind| self.list(state, kind).bytes()),
+            evictable: by_rank(&|state, kind| self.evictable(state, kind)),
         }
     }
 
-    /// Bytes in one state, of one kind.
+    /// Bytes in one state, of one kind; what is being filled is anon.
     pub(crate) fn bytes(&self, state: State, kind: Kind) -> u64 {
-        self.resident[state.index()][kind.index()].load(Ordering::Relaxed)
+        let filling = if state == State::Anon { self.filling(kind) } else { 0 };
+        load(&self.sums.resident[state.index()][kind.index()]) + filling
+    }
+
+    /// Bytes on the list of a state and kind.
+    pub(crate) fn evictable(&self, state: State, kind: Kind) -> u64 {
+        // A list that does not count keeps all that is in its state.
+        self.list(state, kind).bytes().unwrap_or_else(|| self.bytes(state, kind))
     }
 
     /// Bytes in all states.
     pub(crate) fn size(&self) -> u64 {
-        self.resident.iter().flatten().map(|bytes| bytes.load(Ordering::Relaxed)).sum()
+        let rows = self.sums.resident.iter().zip(&self.sums.filling);
+        // What is being filled before what it becomes, and anon last: what moves meanwhile is counted twice rather
+        // than not at all.
+        rows.rev().map(|([a, b], [c, d])| load(c) + load(d) + load(a) + load(b)).sum()
     }
 
     /// Bytes being filled, of one kind.
     pub(crate) fn filling(&self, kind: Kind) -> u64 {
-        self.filling.iter().map(|row| row[kind.index()].load(Ordering::Relaxed)).sum()
+        self.sums.filling.iter().map(|row| load(&row[kind.index()])).sum()
     }
 
     /// Bytes in mru that prefetch has read and nobody has asked for.
     pub(crate) fn guesses(&self, kind: Kind) -> u64 {
-        self.guesses[kind.index()].load(Ordering::Relaxed)
+        load(&self.sums.guesses[kind.index()])
     }
 
     /// Counts a block of mru as a guess.
     pub(crate) fn enter_guess(&self, kind: Kind, bytes: u64) {
-        self.guesses[kind.index()].fetch_add(bytes, Ordering::Relaxed);
+        self.sums.guesses[kind.index()].fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Counts a block of mru as no guess any more.
     pub(crate) fn leave_guess(&self, kind: Kind, bytes: u64) {
-        self.guesses[kind.index()].fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    /// Counts bytes into a state.
-    pub(crate) fn enter(&self, state: State, kind: Kind, bytes: u64) {
-        self.resident[state.index()][kind.index()].fetch_add(bytes, Ordering::Relaxed);
+        self.sums.guesses[kind.index()].fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Counts bytes out of a state.
     pub(crate) fn leave(&self, state: State, kind: Kind, bytes: u64) {
-        self.resident[state.index()][kind.index()].fetch_sub(bytes, Ordering::Relaxed);
+        self.sums.resident[state.index()][kind.index()].fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Counts bytes from one state into another. First in, then out: a sum taken meanwhile is too
     /// large for a moment, never too small.
     pub(crate) fn shift(&self, from: State, to: State, kind: Kind, bytes: u64) {
-        self.enter(to, kind, bytes);
+        self.sums.resident[to.index()][kind.index()].fetch_add(bytes, Ordering::Relaxed);
         self.leave(from, kind, bytes);
     }
 
     /// Counts bytes that are going to be filled for `goal`.
     pub(crate) fn reserve(&self, goal: State, kind: Kind, bytes: u64) {
-        self.filling[goal.index()][kind.index()].fetch_add(bytes, Ordering::Relaxed);
-        self.enter(State::Anon, kind, bytes);
+        self.sums.filling[goal.index()][kind.index()].fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Counts reserved bytes out again.
     pub(crate) fn unreserve(&self, goal: State, kind: Kind, bytes: u64) {
-        self.leave(State::Anon, kind, bytes);
-        self.filling[goal.index()][kind.index()].fetch_sub(bytes, Ordering::Relaxed);
+        self.sums.filling[goal.index()][kind.index()].fetch_sub(bytes, Ordering::Relaxed);
     }
+
+    /// Counts what was reserved for `goal` into a state. As [`Partition::shift`].
+    pub(crate) fn publish(&self, goal: State, state: State, kind: Kind, bytes: u64) {
+        self.sums.resident[state.index()][kind.index()].fetch_add(bytes, Ordering::Relaxed);
+        self.unreserve(goal, kind, bytes);
+    }
+}
+
+fn load(sum: &AtomicU64) -> u64 {
+    sum.load(Ordering::Relaxed)
 }

@@ -57,6 +57,16 @@ pub(crate) enum Rule {
     Irr,
 }
 
+impl Rule {
+    /// Both, in the order of their numbers.
+    pub(crate) const ALL: [Rule; 2] = [Rule::Arc, Rule::Irr];
+
+    /// Whether a hit in mru proves that a block belongs to mfu.
+    pub(crate) fn promotes_hits(self) -> bool {
+        self == Rule::Arc
+    }
+}
+
 /// What a ghost remembers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Past {
@@ -128,6 +138,36 @@ pub(crate) struct Sizes {
     pub(crate) distant: [u64; 2],
     /// Bytes that can be evicted.
     pub(crate) evictable: ByRank,
+}
+
+impl Sizes {
+    fn past(&mut self, past: Past, kind: Kind) -> &mut u64 {
+        match past {
+            Past::Mru => &mut self.ghosts[Rank::Mru.index()][kind.index()],
+            Past::Mfu => &mut self.ghosts[Rank::Mfu.index()][kind.index()],
+            Past::Distant => &mut self.distant[kind.index()],
+        }
+    }
+
+    /// Counts a ghost in.
+    pub(crate) fn remember(&mut self, past: Past, kind: Kind, bytes: u64) {
+        *self.past(past, kind) += bytes;
+    }
+
+    /// Counts a ghost out. Others may have counted the same out before these sizes were taken.
+    pub(crate) fn forget(&mut self, past: Past, kind: Kind, bytes: u64) {
+        let sum = self.past(past, kind);
+        *sum = sum.saturating_sub(bytes);
+    }
+
+    /// Counts a block of mru into mfu.
+    pub(crate) fn promote(&mut self, kind: Kind, bytes: u64) {
+        for table in [&mut self.resident, &mut self.evictable] {
+            let mru = &mut table[Rank::Mru.index()][kind.index()];
+            *mru = mru.saturating_sub(bytes);
+            table[Rank::Mfu.index()][kind.index()] += bytes;
+        }
+    }
 }
 
 /// A block that is asked for again while only its ghost is left.
@@ -216,11 +256,6 @@ impl Shares {
             Past::Mfu => share.saturating_sub(step),
             Past::Mru | Past::Distant => (*share + step).min(ONE),
         };
-    }
-
-    /// Whether a hit in mru proves that a block belongs to mfu.
-    pub(crate) fn promotes_hits(&self) -> bool {
-        self.rule == Rule::Arc
     }
 
     /// Whether a block whose ghost was found goes to mfu. `oldest` tells when the block at mfu's tail was

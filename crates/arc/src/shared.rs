@@ -1,29 +1,39 @@
 //! The engine, as the cache and its pins share it: the rooms, the limit, the sums, tunables and statistics.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use arcwell_base::Kind;
 use arcwell_base::table::Tunables;
 
 use crate::arena::Arena;
 use crate::config::{Config, ListKind};
 use crate::duel::Allowed;
 use crate::footprint::Overhead;
-use crate::header::{Header, State, Word};
 use crate::headers::Headers;
-use crate::noted::Noted;
+use crate::noted::{Event, Noted};
 use crate::partition::Partition;
-use crate::policy::{GhostHit, Past, Rank, Tick};
+use crate::policy::{Sizes, Tick};
 use crate::stat::ArcStats;
 use crate::sync::Mutex;
+use crate::sync::plain::{AtomicBool, AtomicU64, Ordering};
 use crate::table::Table;
 use crate::tunable::ArcTunables;
+use crossbeam_utils::CachePadded;
 
 /// How far admissions may go over the target when nothing can be evicted, at most: 1/128 of it or
 /// 16 MiB, but for small caches half of it.
 const OVERSHOOT_DIVISOR: u64 = 128;
 const OVERSHOOT_FLOOR: u64 = 16 << 20;
+
+/// With pages, when the size is over the target it is brought under it by one part in so many, but by no more than
+/// so many bytes: then the next admissions find room, and what eviction has to find out it finds out once for all
+/// of them. Where that is less than a block, each makes room for itself. Larger parts cost hits where a loop is
+/// about as long as the cache (one in 4096: a point in one cell of 43).
+const SLACK_DIVISOR: u64 = 32_768;
+const SLACK_MAX: u64 = 256 << 10;
+
+/// While one thread evicts, others may exceed the target by one part in so many, but by no more than so many bytes.
+const LEEWAY_DIVISOR: u64 = 1024;
+const LEEWAY_MAX: u64 = 8 << 20;
 
 /// From this size of the cache on, table and headers are in huge pages: they waste two of them at most.
 const HUGE_FROM: u64 = 256 << 20;
@@ -34,13 +44,6 @@ const TICKS: u64 = 1 << 16;
 
 /// The shadows of the two rules may take one part in so many of the target.
 const SHADOWS_DIVISOR: u64 = 32;
-
-/// Where blocks are so small that ghosts take more than one part in so many of the target, there are
-/// no distant ones.
-const GHOSTS_DIVISOR: u64 = 16;
-
-/// Distant ghosts that are forgotten at once, at most: there may be many when the rule changes.
-const DISTANT_BATCH: usize = 8;
 
 /// See the module's doc.
 #[derive(Debug)]
@@ -55,6 +58,8 @@ pub(crate) struct Shared {
     pub(crate) noted: Noted,
     /// Held by who does what is noted.
     pub(crate) settling: Mutex<()>,
+    /// Held by who makes room for all. Never waited for.
+    pub(crate) evicting: Mutex<()>,
     /// Whether lists keep the blocks that are used.
     pub(crate) keeps_used: bool,
     /// Those who own a share in the engine, and all whom its memory waits for. See [`crate::pin::owner`].
@@ -71,11 +76,11 @@ pub(crate) struct Shared {
     /// Memory held elsewhere.
     pub(crate) other: AtomicU64,
     /// Bytes ever admitted: the cache's clock.
-    admitted: AtomicU64,
+    admitted: CachePadded<AtomicU64>,
+    /// What the clock said when notes were settled.
+    settled: AtomicU64,
     /// A tick is this power of two of admitted bytes.
     tick_shift: u32,
-    /// Headers in use.
-    pub(crate) blocks: AtomicU64,
     dice: AtomicU64,
     /// Whose turn it is to give a block of mru to mfu. Apart from the dice: taken from one row of turns, the
     /// blocks of some sublists would always rise and those of the others always go.
@@ -96,7 +101,8 @@ impl Shared {
         tunables.store("arc.sublists", config.sublist_count() as u64);
         tunables.store("arc.page_size", config.page_slots());
         let blocks = config.blocks_max();
-        let (table, headers) = (Table::reserve(blocks.into())?, Headers::reserve(blocks)?);
+        // For ghosts as well.
+        let (table, headers) = (Table::reserve(2 * u64::from(blocks))?, Headers::reserve(blocks)?);
         if config.size_max >= HUGE_FROM && config.overhead == Overhead::Counted {
             table.want_huge();
             headers.want_huge();
@@ -111,6 +117,7 @@ impl Shared {
             arena: Arena::new(config.arena_space())?,
             noted: Noted::default(),
             settling: Mutex::named("arc.notes"),
+            evicting: Mutex::named("arc.evicting"),
             keeps_used: config.lists == ListKind::Pages,
             owners: AtomicU64::new(0),
             keepers: AtomicU64::new(0),
@@ -119,12 +126,19 @@ impl Shared {
             is_held_down: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             other: AtomicU64::new(0),
-            admitted: AtomicU64::new(0),
+            admitted: CachePadded::default(),
+            settled: AtomicU64::new(0),
             tick_shift: (config.size_max / TICKS).max(1).ilog2(),
-            blocks: AtomicU64::new(0),
             dice: AtomicU64::new(config.seed),
             rise: AtomicU64::new(0),
         })
+    }
+
+    /// Blocks in memory.
+    pub(crate) fn blocks(&self) -> u64 {
+        // What ends was published: the other way round, one that ends between would be missing.
+        let ended = self.noted.times(Event::Ended);
+        self.noted.times(Event::Published).wrapping_sub(ended)
     }
 
     /// The target of the size: `c`. Bounded here and not where it changes, so that threads that
@@ -152,6 +166,16 @@ impl Shared {
         Tick((self.admitted.load(Ordering::Relaxed) >> self.tick_shift) as u32)
     }
 
+    /// Whether it is time to settle notes: each time that so much has come in as eviction makes room for at once.
+    pub(crate) fn owes_notes(&self) -> bool {
+        let (now, slack) = (self.admitted.load(Ordering::Relaxed), self.slack());
+        let is_due = now.wrapping_sub(self.settled.load(Ordering::Relaxed)) >= slack;
+        if is_due {
+            self.settled.store(now, Ordering::Relaxed);
+        }
+        is_due
+    }
+
     /// Moves the clock by bytes that come in.
     pub(crate) fn advance(&self, bytes: u64) {
         self.admitted.fetch_add(bytes, Ordering::Relaxed);
@@ -165,6 +189,22 @@ impl Shared {
     /// What the target leaves to blocks.
     pub(crate) fn room(&self) -> u64 {
         self.target().saturating_sub(self.fixed())
+    }
+
+    /// What the policy judges by.
+    pub(crate) fn sizes(&self) -> Sizes {
+        self.partition.sizes(self.room())
+    }
+
+    /// How far eviction goes below the target once it has begun.
+    pub(crate) fn slack(&self) -> u64 {
+        if self.keeps_used { (self.target() / SLACK_DIVISOR).min(SLACK_MAX) } else { 0 }
+    }
+
+    /// How far the size may be over the target while another thread evicts: far below what an admission is
+    /// refused for.
+    pub(crate) fn leeway(&self) -> u64 {
+        (self.target() / LEEWAY_DIVISOR).min(LEEWAY_MAX)
     }
 
     /// What the shadows of the two rules stand for and may take.
@@ -198,57 +238,6 @@ impl Shared {
         if is_wanted && !self.is_held_down.load(Ordering::Relaxed) {
             // From the target, not from the wish: that may lie far below the floor.
             self.wish.fetch_max((target + bytes).min(ceiling), Ordering::Relaxed);
-        }
-    }
-
-    /// Counts a block that is evicted and leaves its ghost, unless it was a guess that failed.
-    pub(crate) fn note_eviction(&self, header: Header<'_>, word: Word, hash: u64) {
-        let bytes = self.bytes(header);
-        self.stats.evicted.add(1);
-        self.stats.evicted_bytes.add(bytes);
-        match word.state().and_then(State::rank) {
-            _ if word.has(Word::GUESS) => self.stats.prefetch_unused.add(1),
-            Some(rank) => {
-                let (past, kind, tick) = (rank.into(), word.kind(), header.tick());
-                self.partition.ghosts.insert(hash, GhostHit { past, kind, bytes, tick });
-            }
-            None => {}
-        }
-    }
-
-    /// Forgets ghosts until their lists are as short as the policy says.
-    pub(crate) fn trim_ghosts(&self) {
-        let (shares, partition) = (self.partition.shares(), &self.partition);
-        for kind in Kind::ALL {
-            while let Some(rank) = shares.surplus(kind, &partition.sizes(self.room())) {
-                let is_done = match rank {
-                    Rank::Mru if shares.remembers_distant() => partition.ghosts.age_oldest(kind),
-                    _ => partition.ghosts.drop_oldest(rank.into(), kind),
-                };
-                if !is_done {
-                    break;
-                }
-            }
-        }
-        self.trim_distant(DISTANT_BATCH);
-    }
-
-    /// Forgets up to `batch` distant ghosts of either kind, if there are too many.
-    pub(crate) fn trim_distant(&self, batch: usize) {
-        let (shares, partition) = (self.partition.shares(), &self.partition);
-        for kind in Kind::ALL {
-            for _ in 0..batch {
-                // Most of the time there are none.
-                if partition.ghosts.distant()[kind.index()] == 0 {
-                    break;
-                }
-                let is_over = shares.has_distant_surplus(kind, &partition.sizes(self.room()));
-                let is_dear =
-                    partition.ghosts.len() * self.overhead.of_ghost() > self.target() / GHOSTS_DIVISOR;
-                if !(is_over || is_dear) || !partition.ghosts.drop_oldest(Past::Distant, kind) {
-                    break;
-                }
-            }
         }
     }
 

@@ -4,6 +4,7 @@
 //! that growing copies nothing and wastes at most one chunk. A [`Chain`] links values of one slab
 //! from newest (head) to oldest (tail).
 
+use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 
 use hashbrown::HashTable;
@@ -18,20 +19,22 @@ const CHUNK: usize = 128;
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     chunks: Vec<Box<[T]>>,
-    free: Vec<u32>,
+    /// The first that was vacated is used first: what comes and goes in order then lies in order, and the next
+    /// one is fetched from memory before it is asked for.
+    free: VecDeque<u32>,
     used: u32,
 }
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Slab { chunks: Vec::new(), free: Vec::new(), used: 0 }
+        Slab { chunks: Vec::new(), free: VecDeque::new(), used: 0 }
     }
 }
 
 impl<T: Default> Slab<T> {
     /// Stores a value and says where.
     pub(crate) fn insert(&mut self, value: T) -> u32 {
-        let place = self.free.pop().unwrap_or_else(|| {
+        let place = self.free.pop_front().unwrap_or_else(|| {
             let place = self.used;
             assert!(place < NONE, "a slab holds fewer than 2^32 values");
             self.used += 1;
@@ -47,7 +50,7 @@ impl<T: Default> Slab<T> {
     /// Takes a value out; its number will be given out again.
     pub(crate) fn remove(&mut self, place: u32) -> T {
         let value = std::mem::take(&mut self[place]);
-        self.free.push(place);
+        self.free.push_back(place);
         // A slab that has grown and is empty now gives its memory back.
         if self.chunks.len() > 1 && self.free.len() == self.used as usize {
             *self = Slab::default();

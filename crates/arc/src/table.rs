@@ -1,22 +1,26 @@
 //! The table: from the hash of a key to the number of its header, without a lock for who looks.
 //!
-//! A bucket is one cache line: seven entries, each 32 bits of the hash beside the number of a header,
-//! and a word that tells which spill line continues it and how often it has changed. The lowest bit of
+//! A bucket is one cache line: seven entries, each 32 bits of the hash beside the number of a header or of a
+//! ghost, and a word that tells which spill line continues it and how often it has changed. The lowest bit of
 //! that count is the lock of those who change the bucket. Who looks reads the entries, goes to the header
 //! that one names and believes only what stands there: so an entry that is found needs no check of the
 //! bucket. Only who has found nothing checks that nothing changed while he looked, and else looks again.
 //!
 //! Buckets come one by one as the number of entries grows, each taking from one other the entries that
 //! belong to it (W. Litwin, "Linear hashing", VLDB 1980), and go in the opposite order. So no operation
-//! has more to do than one bucket's worth, and the table is as full after as before.
+//! has more to do than a few buckets' worth, and the table is as full after as before.
 //!
 //! Locks: who changes has one bucket's; who makes or drops a bucket has the right to resize, which is
-//! only tried, then those of the two buckets. No other lock is waited for under them but a ghost's.
+//! only tried, then those of the two buckets. No other lock is waited for under them but those
+//! that the order in the crate's essay puts behind them: a part of the ghosts, a list's own.
 
 use std::io;
 
+use crossbeam_utils::CachePadded;
+
 use crate::arena::line::{Line, Lines};
 use crate::stack::Stack;
+use crate::sync::lane::{self, LANES, lane};
 use crate::sync::{AtomicU64, Fault, Ordering, fence, is_broken, sized, wait_a_moment};
 
 /// Entries in a line.
@@ -35,6 +39,9 @@ const SHRINK: u64 = 4;
 /// Spill lines that a look follows at most: a chain changes while it is followed, and so might never end.
 const CHAIN_MAX: usize = 64;
 
+/// Entries that a lane counts before it tells the others: so seldom is the common number written to.
+const COUNTED_AT_ONCE: u64 = sized(32, 1) as u64;
+
 const LOCKED: u64 = 1 << 32;
 const CHANGE: u64 = 1 << 32;
 const NEXT: u64 = u32::MAX as u64;
@@ -47,16 +54,38 @@ pub(crate) struct Table {
     /// Buckets in use.
     extent: AtomicU64,
     entries: AtomicU64,
+    /// What each lane has not added to the entries yet.
+    changes: Box<[CachePadded<AtomicU64>; LANES]>,
     /// 1 while somebody makes or drops a bucket.
     resizing: AtomicU64,
 }
 
-/// What is asked of a key's header while its bucket is locked.
-pub(crate) struct Taken<R> {
-    /// The number that stood in the entry.
-    pub(crate) number: u32,
-    /// What the question gave.
-    pub(crate) answer: R,
+/// What an entry leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Entry {
+    /// A block, by the number of its header.
+    Block(u32),
+    /// What is remembered of one that was evicted, by the place of the ghost in the part that its hash names.
+    Ghost(u32),
+}
+
+impl Entry {
+    /// In the lower half of an entry that leads to a ghost.
+    const GHOST: u32 = 1 << 31;
+
+    #[inline]
+    fn of(word: u64) -> Option<Entry> {
+        let number = (word as u32).checked_sub(1)?;
+        Some(if number < Entry::GHOST { Entry::Block(number) } else { Entry::Ghost(number - Entry::GHOST) })
+    }
+
+    fn word(self, hash: u64) -> u64 {
+        let number = match self {
+            Entry::Block(number) => number,
+            Entry::Ghost(place) => place + Entry::GHOST,
+        };
+        tag_of(hash) << 32 | (u64::from(number) + 1)
+    }
 }
 
 impl Table {
@@ -71,6 +100,7 @@ impl Table {
             spill: Spill::reserve(buckets as usize)?,
             extent: AtomicU64::new(BUCKETS_MIN),
             entries: AtomicU64::new(0),
+            changes: Box::new(std::array::from_fn(|_| CachePadded::default())),
             resizing: AtomicU64::new(0),
         })
     }
@@ -80,7 +110,7 @@ impl Table {
         self.buckets.want_huge();
     }
 
-    /// Asks `visit` about each entry that could be of this hash, until it answers.
+    /// Asks `visit` about the header of each entry that could be of this hash, until it answers.
     #[inline]
     pub(crate) fn find<R>(&self, hash: u64, mut visit: impl FnMut(u32) -> Option<R>) -> Option<R> {
         let tag = tag_of(hash);
@@ -94,7 +124,7 @@ impl Table {
                 while matches != 0 {
                     let entry = line.0[matches.trailing_zeros() as usize].load(Ordering::Acquire);
                     matches &= matches - 1;
-                    if let Some(number) = named(entry)
+                    if let Some(Entry::Block(number)) = Entry::of(entry)
                         && let Some(answer) = visit(number)
                     {
                         return Some(answer);
@@ -130,67 +160,102 @@ impl Table {
         let (tag, extent) = (tag_of(hash), self.extent.load(Ordering::Relaxed));
         let line = &self.buckets[address(hash, extent)];
         let matches = matches(line, tag);
-        (matches != 0)
-            .then(|| line.0[matches.trailing_zeros() as usize].load(Ordering::Relaxed))
-            .and_then(named)
+        (matches != 0).then(|| line.0[matches.trailing_zeros() as usize].load(Ordering::Relaxed)).and_then(
+            |entry| match Entry::of(entry)? {
+                Entry::Block(number) => Some(number),
+                Entry::Ghost(_) => None,
+            },
+        )
     }
 
-    /// Puts a header in, in place of the one that `is_same` says is of the same key. With the bucket
-    /// locked, and before anybody can find the header, `prepare` is told which one it replaces.
-    pub(crate) fn put<R>(
+    /// Whether a ghost may be remembered under this hash. One that comes or goes meanwhile may be missed.
+    pub(crate) fn may_remember(&self, hash: u64) -> bool {
+        let tag = tag_of(hash);
+        let mut line = &self.buckets[address(hash, self.extent.load(Ordering::Acquire))];
+        for _ in 0..CHAIN_MAX {
+            let is_ghost = |word: &AtomicU64| {
+                let word = word.load(Ordering::Relaxed);
+                word >> 32 == tag && matches!(Entry::of(word), Some(Entry::Ghost(_)))
+            };
+            if line.0[..ENTRIES].iter().any(is_ghost) {
+                return true;
+            }
+            let meta = line.0[META].load(Ordering::Acquire);
+            if meta & NEXT == 0 {
+                break;
+            }
+            line = self.spill.at(meta & NEXT);
+        }
+        false
+    }
+
+    /// With the bucket of a hash locked, looks for the entry for which `is_it` is true, and asks `change` what it
+    /// shall be from now on: another one in its place, a new one where there was none, or none any more. What
+    /// `change` answers besides is returned. Until it has answered, nobody sees a difference.
+    pub(crate) fn change<R>(
         &self,
         hash: u64,
-        number: u32,
-        is_same: impl Fn(u32) -> bool,
-        prepare: impl FnOnce(Option<u32>) -> R,
+        is_it: impl Fn(Entry) -> bool,
+        change: impl FnOnce(Option<Entry>) -> (Option<Entry>, R),
     ) -> R {
         let bucket = self.lock(hash);
-        let entry = tag_of(hash) << 32 | (u64::from(number) + 1);
-        let old = self.entry(bucket, hash, is_same);
-        let answer = prepare(old.and_then(|word| named(word.load(Ordering::Relaxed))));
-        match old {
-            Some(word) => word.store(entry, Ordering::Release),
-            None => self.append(bucket, entry),
+        let found = self.entry(bucket, hash, is_it);
+        let (after, answer) = change(found.and_then(|word| Entry::of(word.load(Ordering::Relaxed))));
+        match (found, after) {
+            (Some(word), Some(after)) => word.store(after.word(hash), Ordering::Release),
+            (Some(word), None) => {
+                word.store(0, Ordering::Release);
+                self.tidy(bucket);
+            }
+            (None, Some(after)) => self.append(bucket, after.word(hash)),
+            (None, None) => {}
         }
         unlock(bucket);
-        if old.is_none() {
-            let entries = self.entries.fetch_add(1, Ordering::Relaxed) + 1;
-            if entries * 2 > self.extent.load(Ordering::Relaxed) * GROW {
-                self.grow();
-            }
+        match (found, after) {
+            (None, Some(_)) => self.count(1),
+            (Some(_), None) => self.count(-1),
+            _ => {}
         }
         answer
     }
 
-    /// Takes the entry out for which `is_it` is true, if there is one. `before` is done with the bucket
-    /// locked while the entry still is there.
-    pub(crate) fn take<R>(
-        &self,
-        hash: u64,
-        is_it: impl Fn(u32) -> bool,
-        before: impl FnOnce(Option<u32>) -> R,
-    ) -> Option<Taken<R>> {
-        let bucket = self.lock(hash);
-        let found = self.entry(bucket, hash, is_it);
-        let number = found.and_then(|word| named(word.load(Ordering::Relaxed)));
-        let answer = before(number);
-        if let Some(word) = found {
-            word.store(0, Ordering::Release);
-            self.tidy(bucket);
+    /// Counts entries, and now and then has the number of buckets follow.
+    fn count(&self, n: i64) {
+        let own = lane();
+        if own == lane::SHARED {
+            return self.tell(n);
         }
-        unlock(bucket);
-        let number = number?;
-        let entries = self.entries.fetch_sub(1, Ordering::Relaxed) - 1;
-        let extent = self.extent.load(Ordering::Relaxed);
-        if extent > BUCKETS_MIN && entries * 2 < extent * SHRINK {
-            self.shrink();
+        let kept = &self.changes[own];
+        let change = kept.load(Ordering::Relaxed).cast_signed() + n;
+        if change.unsigned_abs() < COUNTED_AT_ONCE {
+            kept.store(change.cast_unsigned(), Ordering::Relaxed);
+        } else {
+            kept.store(0, Ordering::Relaxed);
+            self.tell(change);
         }
-        Some(Taken { number, answer })
+    }
+
+    fn tell(&self, change: i64) {
+        let change = change.cast_unsigned();
+        let entries = self.entries.fetch_add(change, Ordering::Relaxed).wrapping_add(change);
+        // Who has put them in may not have told yet.
+        let entries = entries.cast_signed().max(0).cast_unsigned();
+        for _ in 0..COUNTED_AT_ONCE {
+            let extent = self.extent.load(Ordering::Relaxed);
+            if change.cast_signed() > 0 && entries * 2 > extent * GROW {
+                self.grow();
+            } else if change.cast_signed() < 0 && extent > BUCKETS_MIN && entries * 2 < extent * SHRINK {
+                self.shrink();
+            } else {
+                break;
+            }
+        }
     }
 
     /// Entries in the table.
     pub(crate) fn len(&self) -> u64 {
-        self.entries.load(Ordering::Relaxed)
+        let changes = self.changes.iter().map(|change| change.load(Ordering::Relaxed));
+        changes.fold(self.entries.load(Ordering::Relaxed), u64::wrapping_add)
     }
 
     /// Locks the bucket of a hash.
@@ -215,16 +280,16 @@ impl Table {
         std::iter::successors(Some(bucket), move |line| (next(line) != 0).then(|| self.spill.at(next(line))))
     }
 
-    /// The entry of a locked bucket that is of this hash and for whose number `is_it` is true.
+    /// The entry of a locked bucket that is of this hash and for which `is_it` is true.
     fn entry<'a>(
         &'a self,
         bucket: &'a Line,
         hash: u64,
-        is_it: impl Fn(u32) -> bool,
+        is_it: impl Fn(Entry) -> bool,
     ) -> Option<&'a AtomicU64> {
         let is_it = |word: &&AtomicU64| {
             let entry = word.load(Ordering::Relaxed);
-            entry >> 32 == tag_of(hash) && named(entry).is_some_and(&is_it)
+            entry >> 32 == tag_of(hash) && Entry::of(entry).is_some_and(&is_it)
         };
         self.chain(bucket).find_map(|line| line.0[..ENTRIES].iter().find(is_it))
     }
@@ -339,15 +404,11 @@ fn matches(line: &Line, tag: u64) -> u32 {
     (0..ENTRIES).fold(0, |bits, place| bits | bit(place))
 }
 
-#[inline]
-fn named(entry: u64) -> Option<u32> {
-    (entry as u32).checked_sub(1)
-}
-
 /// The bucket of a hash when there are `extent` of them.
 #[inline]
 fn address(hash: u64, extent: u64) -> usize {
-    let all = extent.next_power_of_two() - 1;
+    // Of the next power of two, which there are few instructions for.
+    let all = u64::MAX >> ((extent - 1) | 1).leading_zeros();
     let bucket = hash & all;
     (if bucket < extent { bucket } else { bucket & (all >> 1) }) as usize
 }
@@ -367,8 +428,10 @@ fn try_lock(bucket: &Line) -> bool {
         && bucket.0[META].compare_exchange(meta, meta + CHANGE, Ordering::Acquire, Ordering::Relaxed).is_ok()
 }
 
+/// Only who has the lock writes to the word: so this needs no atomic addition.
 fn unlock(bucket: &Line) {
-    bucket.0[META].fetch_add(CHANGE, Ordering::Release);
+    let meta = bucket.0[META].load(Ordering::Relaxed);
+    bucket.0[META].store(meta.wrapping_add(CHANGE), Ordering::Release);
 }
 
 /// Lines that continue buckets.
@@ -408,5 +471,60 @@ impl Spill {
     fn give(&self, number: u64) {
         let link = &self.at(number).0[0];
         self.vacant.push(number as u32, |below| link.store(u64::from(below) << 32, Ordering::Relaxed));
+    }
+}
+
+#[cfg(all(test, not(feature = "model")))]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+
+    fn put(table: &Table, numbers: std::ops::Range<u32>) {
+        for number in numbers {
+            table.change(number.into(), |_| false, |_| (Some(Entry::Block(number)), ()));
+        }
+    }
+
+    fn take(table: &Table, numbers: std::ops::Range<u32>) {
+        for number in numbers {
+            let is_it = |entry| entry == Entry::Block(number);
+            assert!(table.change(number.into(), is_it, |found| (None, found.is_some())));
+        }
+    }
+
+    /// Entries that are put in by threads which have not told of them are taken out by one that has.
+    #[test]
+    fn more_may_be_counted_out_than_was_told_of() {
+        const EACH: u32 = COUNTED_AT_ONCE as u32 - 1;
+        let (table, both) = (Table::reserve(1000).unwrap(), Barrier::new(2));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                put(&table, 0..EACH);
+                both.wait();
+                both.wait();
+            });
+            put(&table, EACH..2 * EACH);
+            both.wait();
+            scope.spawn(|| take(&table, 0..2 * EACH)).join().unwrap();
+            assert_eq!(table.len(), 0);
+            put(&table, 0..1000);
+            assert_eq!(table.len(), 1000);
+            both.wait();
+        });
+        take(&table, 0..1000);
+        assert_eq!((table.len(), table.extent.load(Ordering::Relaxed)), (0, BUCKETS_MIN));
+    }
+
+    #[test]
+    fn an_entry_is_a_block_or_a_ghost_and_looks_see_which() {
+        let table = Table::reserve(1000).unwrap();
+        let find = |number| table.find(7, |found| (found == number).then_some(())).is_some();
+        put(&table, 7..8);
+        assert!(find(7) && !table.may_remember(7));
+        let is_it = |entry| entry == Entry::Block(7);
+        table.change(7, is_it, |_| (Some(Entry::Ghost(7)), ()));
+        assert!(!find(7) && table.may_remember(7) && !table.may_remember(8));
+        assert_eq!((table.len(), table.guess(7)), (1, None));
     }
 }

@@ -295,6 +295,7 @@ fn a_guess_is_used_once_before_it_counts_as_seen() {
         cache.lookup(data(1), Kind::Data, Asked::Prefetch).unwrap();
         assert_eq!(cache.stats().prefetch_used.value(), 0);
         cache.lookup(data(1), Kind::Data, Asked::Demand).unwrap();
+        cache.refresh_gauges();
         assert_eq!(cache.stats().prefetch_used.value(), 1);
         assert_eq!(cache.walk(State::Mru, Kind::Data, End::Head, 9), [data(1)]);
         cache.lookup(data(1), Kind::Data, Asked::Demand).unwrap();

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use arcwell::key::{BlockKey, Kind, ObjectId};
 use arcwell::{ByteSize, CacheConfig, Error, MachineMemory, size::parse_duration};
+use arcwell_arc::linestat::{self, Traffic};
 use arcwell_arc::{Admit, Asked, Cache, Keep};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
@@ -162,12 +163,29 @@ impl Bed {
 /// Reads that all hit.
 pub(super) struct Hits<'a>(pub(super) &'a Bed);
 
-impl Work for Hits<'_> {
-    fn read(&self, thread: u32, random: &mut Random, buffer: &mut [u8; BLOCK]) -> bool {
-        let key = key(thread, random.below(self.0.blocks));
+impl Hits<'_> {
+    fn hit(&self, key: BlockKey, buffer: &mut [u8; BLOCK]) -> bool {
         let Some(pin) = self.0.cache.lookup(key, Kind::Data, Asked::Demand) else { return false };
         buffer.copy_from_slice(&pin);
         true
+    }
+
+    /// A read, and what it wrote to memory that threads share.
+    pub(super) fn watched(
+        &self,
+        thread: u32,
+        random: &mut Random,
+        buffer: &mut [u8; BLOCK],
+    ) -> (bool, Traffic) {
+        let key = key(thread, random.below(self.0.blocks));
+        linestat::prepare(&self.0.cache);
+        linestat::watch(&self.0.cache, &[key], || self.hit(key, buffer))
+    }
+}
+
+impl Work for Hits<'_> {
+    fn read(&self, thread: u32, random: &mut Random, buffer: &mut [u8; BLOCK]) -> bool {
+        self.hit(key(thread, random.below(self.0.blocks)), buffer)
     }
 }
 

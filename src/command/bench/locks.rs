@@ -1,4 +1,5 @@
-//! `arcwell bench locks`: who waited for which lock, for each kind of lists, as lockstat shows it.
+//! `arcwell bench locks`: who waited for which lock, for each kind of lists, as lockstat shows it, and which
+//! cache lines hits write to.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -7,6 +8,7 @@ use arcwell_base::lock::lockstat::{self, Row};
 use serde_json::json;
 
 use super::UNCOUNTED;
+use super::lines;
 use super::load::{self, Hits, Load, Misses, Run};
 use crate::grid::{Align, Grid};
 use crate::{Failure, say};
@@ -14,7 +16,8 @@ use crate::{Failure, say};
 /// Count the locks that reads take and wait for, for each kind of lists
 ///
 /// Once while all reads hit, and once while about half of them miss and fill the cache anew. Needs a
-/// build that counts locks: cargo build --release --features lockstat.
+/// build that counts locks: cargo build --release --features lockstat. One that counts cache lines too (features
+/// lockstat,linestat) shows which of them hits write to.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
@@ -52,6 +55,9 @@ impl Arguments {
             match self.json {
                 true => self.print_json(phase, &parts)?,
                 false => print(phase, self.load.threads(), cpus.len(), &parts)?,
+            }
+            if phase == "hits" {
+                lines::show(&self.load, &beds, &cpus, self.json)?;
             }
         }
         Ok(())

@@ -7,14 +7,13 @@
 //! A lane also counts what was taken through it less what was given back through it: of one lane that may
 //! be less than nothing, and the sum over all lanes is what buffers take.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
+use arcwell_base::lane::lane;
 use arcwell_base::lock::{Mutex, MutexGuard};
 use crossbeam_utils::CachePadded;
 
 use crate::arena::Place;
 use crate::arena::size::{CLASSES, Size};
+use crate::sync::plain::{AtomicU64, Ordering};
 
 /// How many lanes there are.
 pub(super) const LANES: usize = 16;
@@ -58,21 +57,6 @@ pub(super) struct Mine<'a> {
     limit: u64,
 }
 
-static NEXT: AtomicUsize = AtomicUsize::new(0);
-
-thread_local! {
-    static PREFERRED: Cell<usize> = const { Cell::new(usize::MAX) };
-}
-
-fn preferred() -> usize {
-    PREFERRED.with(|lane| {
-        if lane.get() == usize::MAX {
-            lane.set(NEXT.fetch_add(1, Ordering::Relaxed) % LANES);
-        }
-        lane.get()
-    })
-}
-
 fn bin(size: Size) -> Option<usize> {
     match size {
         Size::Slot(class) => Some(usize::from(class)),
@@ -100,7 +84,7 @@ impl Lanes {
     /// A lane that is free: the thread's own, if possible.
     #[inline]
     pub(super) fn mine(&self) -> Mine<'_> {
-        let first = preferred();
+        let first = lane() % LANES;
         let limit = self.limit.load(Ordering::Relaxed);
         for at in first..first + LANES {
             let (lane, payload) = &*self.lanes[at % LANES];

@@ -6,6 +6,7 @@
 use std::io;
 use std::ops::Deref;
 
+use crate::arena::hint::fetch;
 #[cfg(not(feature = "model"))]
 use crate::arena::region::Region;
 use crate::sync::AtomicU64;
@@ -21,12 +22,7 @@ impl Line {
     /// Has the line fetched from memory; nothing else happens.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a hint that reads nothing and cannot fault; SSE is part of every x86-64.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(self).cast());
-        }
+        fetch(std::ptr::from_ref(self).cast());
     }
 }
 

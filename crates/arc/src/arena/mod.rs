@@ -29,6 +29,7 @@ mod chunks;
 mod extents;
 #[cfg(test)]
 mod figures;
+pub(crate) mod hint;
 mod lanes;
 pub(crate) mod line;
 pub(crate) mod region;
@@ -39,7 +40,6 @@ mod tests;
 
 use std::io;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arcwell_base::lock::Mutex;
 use crossbeam_utils::CachePadded;
@@ -50,6 +50,7 @@ use crate::arena::lanes::{Lanes, Mine};
 use crate::arena::region::{HUGE_PAGE, PAGE, Region};
 use crate::arena::size::{GRAIN, Size};
 use crate::check::Violation;
+use crate::sync::plain::{AtomicU64, Ordering};
 
 /// Where a buffer lies: its distance from the region's beginning, in units of 16 bytes. It takes 40 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -225,6 +226,12 @@ impl Arena {
     pub(crate) unsafe fn bytes(&self, place: Place) -> NonNull<u8> {
         // SAFETY: a place lies within the region.
         unsafe { self.region.base().add(place.byte()) }
+    }
+
+    /// Has the beginning of the bytes of a place fetched from memory, even if it is none any more.
+    #[inline]
+    pub(crate) fn prefetch(&self, place: Place, len: usize) {
+        hint::fetch_beginning(self.region.base().as_ptr().wrapping_add(place.byte()), len);
     }
 
     fn put(&self, place: Place, size: Size) {

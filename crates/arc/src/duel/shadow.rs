@@ -135,7 +135,7 @@ impl Shadow {
                     again = Some(hit);
                 }
                 stand => {
-                    let rises = stand == Stand::Mru && self.shares.promotes_hits();
+                    let rises = stand == Stand::Mru && self.shares.rule.promotes_hits();
                     self.shift(place, if rises { Stand::Mfu } else { stand });
                     self.entries[place].tick = self.now;
                     return true;

@@ -1,6 +1,6 @@
 //! The lists for strangers: only for the fuzz target, which knows nothing of headers.
 
-use super::{List, Multilist, Pages, Passed, Sighting, Single};
+use super::{List, Listed, Multilist, Pages, Passed, Sighting, Single};
 use crate::{End, ListKind};
 
 /// A list of some kind. Blocks are numbers, and weigh what the caller says.
@@ -40,7 +40,7 @@ impl AnyList {
     /// A pass of eviction. `evict` is told number and place, and returns the bytes that it freed, and whether
     /// that is enough.
     pub fn pass(&self, want: usize, evict: &mut dyn FnMut(u32, u64) -> (u64, bool)) -> u64 {
-        self.0.pass(0, want, &mut |listed| match evict(listed.number, listed.place) {
+        self.0.pass(0, want, &mut |listed: Listed| match evict(listed.number, listed.place) {
             (bytes, true) => Passed::Enough(bytes),
             (bytes, false) => Passed::Freed(bytes),
         })
@@ -51,8 +51,8 @@ impl AnyList {
         self.0.tidy(&mut |listed, place| moves(listed.number, listed.place, place));
     }
 
-    /// Blocks, and their bytes.
-    pub fn sums(&self) -> (usize, u64) {
+    /// Blocks, and their bytes where the list counts those.
+    pub fn sums(&self) -> (usize, Option<u64>) {
         (self.0.len(), self.0.bytes())
     }
 

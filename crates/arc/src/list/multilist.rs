@@ -45,8 +45,8 @@ impl List for Multilist {
         self.0[sublist].look(from, want, seen);
     }
 
-    fn bytes(&self) -> u64 {
-        self.0.iter().map(|sublist| sublist.bytes()).sum()
+    fn bytes(&self) -> Option<u64> {
+        Some(self.0.iter().map(|sublist| sublist.bytes()).sum())
     }
 
     fn len(&self) -> usize {

@@ -24,8 +24,8 @@ impl List for Single {
         self.0.look(from, want, seen);
     }
 
-    fn bytes(&self) -> u64 {
-        self.0.bytes()
+    fn bytes(&self) -> Option<u64> {
+        Some(self.0.bytes())
     }
 
     fn len(&self) -> usize {

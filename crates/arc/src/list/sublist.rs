@@ -1,11 +1,10 @@
 //! One lock and the chain under it: what every kind of list is made of.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
 use arcwell_base::lock::Mutex;
 
 use super::{Listed, Sighting};
 use crate::slab::{Chain, End, Linked, Links, Slab};
+use crate::sync::plain::{AtomicU64, AtomicUsize, Ordering};
 
 /// A block's place in a chain. The links lie here and not in the header: a header is under a lock of its
 /// own, and whoever unlinks a block changes its neighbours.

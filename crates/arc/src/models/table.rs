@@ -5,7 +5,7 @@ use shuttle::thread;
 
 use super::run::check;
 use crate::sync::Fault;
-use crate::table::Table;
+use crate::table::{Entry, Table};
 
 /// What has to be found is the entry `number` of the hash `number`; there are no other keys.
 fn find(table: &Table, number: u32) -> bool {
@@ -13,12 +13,13 @@ fn find(table: &Table, number: u32) -> bool {
 }
 
 fn put(table: &Table, number: u32) {
-    table.put(u64::from(number), number, |other| other == number, |_| ());
+    let entry = Entry::Block(number);
+    table.change(u64::from(number), |other| other == entry, |_| (Some(entry), ()));
 }
 
 fn take(table: &Table, number: u32) {
-    let taken = table.take(u64::from(number), |other| other == number, |_| ());
-    assert_eq!(taken.map(|taken| taken.number), Some(number));
+    let entry = Entry::Block(number);
+    assert!(table.change(u64::from(number), |other| other == entry, |found| (None, found.is_some())));
 }
 
 /// Two buckets to begin with, and ten entries: one more, and there are three. All numbers are even, and so in

@@ -1,10 +1,12 @@
 //! What the engine's rooms share memory by: atomics, locks, lanes. The one place where a model checker
-//! puts its own in their stead.
+//! puts its own in their stead, and from where a build that counts which lines are written to hears of all.
 //!
 //! With the feature `model` the crate is built on those of shuttle, which runs a program again and again
 //! under schedules of its choice: see `models`, the programs that it runs. Such a build serves for nothing else.
 //! The arena, the ghosts and the sublists stay as they are: what they do is done under one lock, and nothing
-//! under it is shared otherwise, so that to a schedule it is one step.
+//! under it is shared otherwise, so that to a schedule it is one step. They and the sums take [`plain`] atomics.
+
+pub(crate) use arcwell_base::atomic as plain;
 
 #[cfg(feature = "model")]
 mod model;
@@ -16,8 +18,7 @@ pub(crate) use self::real::{AtomicU32, AtomicU64, Mutex, Ordering, fence, lane, 
 
 #[cfg(not(feature = "model"))]
 mod real {
-    pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-
+    pub(crate) use arcwell_base::atomic::{AtomicU32, AtomicU64, Ordering, fence};
     pub(crate) use arcwell_base::lane;
     pub(crate) use arcwell_base::lock::Mutex;
 

@@ -22,10 +22,11 @@ mod tests;
 use std::collections::VecDeque;
 use std::io;
 
+use crossbeam_utils::CachePadded;
 use smallvec::SmallVec;
 
 use self::page::{Page, SLOTS_A_LINE};
-use super::{End, List, Listed, Passed, Sighting};
+use super::{End, Evict, List, Listed, Passed, Sighting};
 use crate::arena::line::Lines;
 use crate::sync::{AtomicU64, Fault, Mutex, Ordering, is_broken};
 
@@ -33,6 +34,9 @@ use crate::sync::{AtomicU64, Fault, Mutex, Ordering, is_broken};
 pub(crate) const SLOTS_MIN: u64 = SLOTS_A_LINE as u64;
 /// And at most: places in a page are told in 20 bits.
 pub(crate) const SLOTS_MAX: u64 = 4096;
+
+/// Blocks of a page that are told of before they are offered.
+const AHEAD: usize = 6;
 
 /// A page that is no longer in the chain.
 const GONE: u32 = u32::MAX;
@@ -89,8 +93,7 @@ pub(crate) struct Pages {
     head: AtomicU64,
     /// Its sequence.
     newest: AtomicU64,
-    bytes: AtomicU64,
-    len: AtomicU64,
+    len: CachePadded<AtomicU64>,
     /// Pages in the chain.
     filled: AtomicU64,
     chain: Mutex<Chain>,
@@ -115,8 +118,7 @@ impl Pages {
             lines_a_page,
             head: AtomicU64::new(0),
             newest: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-            len: AtomicU64::new(0),
+            len: CachePadded::default(),
             filled: AtomicU64::new(0),
             chain: Mutex::named("arc.pages"),
         };
@@ -207,12 +209,18 @@ impl Pages {
     }
 
     /// Offers the blocks of a page, the oldest first. `true` when there are enough.
-    fn sweep(&self, number: u32, freed: &mut u64, evict: &mut dyn FnMut(Listed) -> Passed) -> bool {
+    fn sweep(&self, number: u32, want: usize, freed: &mut u64, by: &mut dyn Evict) -> bool {
         let page = self.page(number);
         let (mut start, mut is_enough) = (page.start().load(Ordering::Relaxed) as usize, false);
+        let block = |slot| Some(Listed { place: place_of(number, slot), number: page.block(slot)? });
+        // Whoever wants one block takes the first that he meets, most of the time.
+        let told = if want > 1 { start..page.given() } else { 0..0 };
+        let mut told = told.filter_map(block);
+        told.by_ref().take(AHEAD).for_each(|listed| by.expect(listed));
         for slot in start..page.given() {
-            let Some(block) = page.block(slot) else { continue };
-            let passed = evict(Listed { place: place_of(number, slot), number: block });
+            let Some(listed) = block(slot) else { continue };
+            told.next().into_iter().for_each(|listed| by.expect(listed));
+            let passed = by.evict(listed);
             let (Passed::Freed(bytes) | Passed::Enough(bytes)) = passed;
             *freed += bytes;
             is_enough = matches!(passed, Passed::Enough(_));
@@ -241,13 +249,12 @@ impl List for Pages {
         1
     }
 
-    fn insert(&self, _hash: u64, number: u32, bytes: u64) -> u64 {
+    fn insert(&self, _hash: u64, number: u32, _bytes: u64) -> u64 {
         loop {
             let head = self.head.load(Ordering::Acquire);
             let page = self.page(head as u32);
             if let Some(slot) = page.reserve(head >> 32) {
                 page.fill_slot(slot, number);
-                self.bytes.fetch_add(bytes, Ordering::Relaxed);
                 self.len.fetch_add(1, Ordering::Relaxed);
                 return place_of(head as u32, slot);
             }
@@ -255,9 +262,8 @@ impl List for Pages {
         }
     }
 
-    fn remove(&self, _hash: u64, place: u64, bytes: u64) {
+    fn remove(&self, _hash: u64, place: u64, _bytes: u64) {
         let (number, slot) = parts_of(place);
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.len.fetch_sub(1, Ordering::Relaxed);
         if self.page(number).clear(slot) {
             self.retire(&mut self.chain.lock(), number);
@@ -294,12 +300,12 @@ impl List for Pages {
         }
     }
 
-    fn pass(&self, _sublist: usize, _want: usize, evict: &mut dyn FnMut(Listed) -> Passed) -> u64 {
+    fn pass(&self, _sublist: usize, want: usize, by: &mut dyn Evict) -> u64 {
         // What is moved to the head meanwhile waits for the next pass.
         let newest = self.newest.load(Ordering::Relaxed);
         let (mut freed, mut kept) = (0, SmallVec::<[(u64, u32); 4]>::new());
         while let Some(claimed) = self.claim(newest) {
-            let is_enough = self.sweep(claimed.1, &mut freed, evict);
+            let is_enough = self.sweep(claimed.1, want, &mut freed, by);
             match self.page(claimed.1).fill().live() {
                 0 => self.put_back(claimed),
                 _ => kept.push(claimed),
@@ -318,8 +324,8 @@ impl List for Pages {
         }
     }
 
-    fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
+    fn bytes(&self) -> Option<u64> {
+        None
     }
 
     fn len(&self) -> usize {

@@ -3,9 +3,10 @@
 //!
 //! Its word says how many slots were given out, how many of them still hold a block, and which of the
 //! pages that used this memory one after the other it is. A slot is given out by one addition to that
-//! word, and the block's number is then put into it; a block leaves by swapping a mark for its number
-//! and one subtraction. So a slot whose block is still on the way is told from one that was left. Memory of pages is never given to anything else, so that who comes late finds a
-//! page of another generation, and not something that is no page.
+//! word, and the block's number is then put into it; a block leaves by a mark in place of its number,
+//! which only who has its header's lock puts there, and one subtraction. So a slot whose block is still on the
+//! way is told from one that was left. Memory of pages is never given to anything else, so that who comes late
+//! finds a page of another generation, and not something that is no page.
 
 use crate::arena::line::Line;
 use crate::sync::{AtomicU64, Ordering};
@@ -139,8 +140,8 @@ impl<'a> Page<'a> {
 
     /// Empties a slot; `true` when nothing is left in the page and nothing can come.
     pub(super) fn clear(self, slot: usize) -> bool {
-        let was = self.slot(slot).swap(Page::LEFT, Ordering::AcqRel);
-        debug_assert!(was != Page::LEFT && was != Page::COMING, "a block leaves the list once");
+        debug_assert!(self.block(slot).is_some(), "a block leaves the list once");
+        self.slot(slot).store(Page::LEFT, Ordering::Release);
         let before = Fill(self.word().fetch_sub(Fill::LIVE, Ordering::AcqRel));
         before.live() == 1 && before.given() >= self.size()
     }
