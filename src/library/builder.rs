@@ -1,6 +1,7 @@
 //! Settings of a [`Cache`], checked before one is made.
 
 use arcwell_arc::{ArcTunables, Config, ListKind, Policy};
+use arcwell_base::table::BadSetting;
 use arcwell_base::{ByteSize, Error, Result};
 
 use super::Cache;
@@ -19,6 +20,7 @@ pub struct CacheBuilder {
     policy: Option<Policy>,
     lists: Option<ListKind>,
     typical_block: Option<u64>,
+    tunables: Vec<(String, String)>,
 }
 
 impl CacheBuilder {
@@ -56,13 +58,37 @@ impl CacheBuilder {
         self
     }
 
+    /// Any other tunable of the engine, by the name and with a value that `arcwell set` knows:
+    /// `("arc.move_threshold", "20")`, `("arc.page_size", "128")`. Of several values the last one holds; one that has a
+    /// setter of its own here is overridden by it.
+    pub fn tunable(mut self, name: &str, value: &str) -> Self {
+        self.tunables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     /// Makes the cache. It starts no thread and opens no file; memory is taken as it fills.
     ///
     /// # Errors
     /// [`Cause::Invalid`](arcwell_base::Cause::Invalid), which names the setting, what it is and what
-    /// would be right: no `size_max`, or a value outside the range that its setter names.
+    /// would be right: no `size_max`, a value outside the range that its setter names, or a tunable that does not
+    /// exist.
     pub fn build(self) -> Result<Cache> {
-        self.config().map(Cache::from_config)
+        let mut config = self.config()?;
+        let live: Vec<(&str, u64)> =
+            self.tunables()?.into_iter().filter(|(name, value)| !config.set(name, *value)).collect();
+        // A setter of its own goes first.
+        config.policy = self.policy.unwrap_or(config.policy);
+        config.lists = self.lists.unwrap_or(config.lists);
+        Ok(Cache::from_config(config, &live))
+    }
+
+    /// The tunables that were given, read.
+    fn tunables(&self) -> Result<Vec<(&str, u64)>> {
+        let read = |(name, text): &(String, String)| {
+            let row = ArcTunables::ROWS.iter().find(|row| row.name == name && !name.starts_with("arc.size_"));
+            row.ok_or_else(|| BadSetting::unknown(name)).and_then(|row| Ok((row.name, row.parse(text)?)))
+        };
+        self.tunables.iter().map(|given| read(given).map_err(|bad| refuse(bad.to_string()))).collect()
     }
 
     fn config(&self) -> Result<Config> {
@@ -77,8 +103,6 @@ impl CacheBuilder {
             check("typical_block", bytes, 1..=size_max / 2)?;
             config.typical_block = bytes;
         }
-        config.policy = self.policy.unwrap_or(config.policy);
-        config.lists = self.lists.unwrap_or(config.lists);
         Ok(config)
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arcwell_arc::{Asked, Config, Full};
+use arcwell_base::table::Tunables;
 use arcwell_base::{BlockKey, Error, Kind};
 
 use super::builder::{CacheBuilder, check_size_max};
@@ -104,8 +105,12 @@ impl Cache {
         CacheBuilder::default()
     }
 
-    pub(super) fn from_config(config: Config) -> Cache {
+    /// A cache, and what is set of its tunables beyond its configuration.
+    pub(super) fn from_config(config: Config, tunables: &[(&str, u64)]) -> Cache {
         let engine = arcwell_arc::Cache::new(config);
+        for (name, value) in tunables {
+            engine.tunables().store(name, *value);
+        }
         let shared = Shared { engine, flights: Flights::default(), tally: Tally::default() };
         Cache { shared: Arc::new(shared), kind: Kind::Data }
     }

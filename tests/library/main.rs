@@ -173,6 +173,9 @@ fn bad_settings_get_one_clear_error() {
         (built(MIB).size_min(MIB + 1), "size_min is 1.0 MiB, expected 0 B to 1 MiB"),
         (built(MIB).typical_block(0), "typical_block is 0 B, expected 1 B to 512 KiB"),
         (built(MIB).typical_block(MIB), "typical_block is 1 MiB, expected 1 B to 512 KiB"),
+        (built(MIB).tunable("arc.page_sise", "8"), "arc.page_sise: there is no such tunable"),
+        (built(MIB).tunable("arc.move_threshold", "91"), "arc.move_threshold"),
+        (built(MIB).tunable("arc.size_max", "1G"), "arc.size_max: there is no such tunable"),
     ] {
         let error = builder.clone().build().expect_err(says);
         assert!(matches!(error.cause(), Cause::Invalid(_)));
@@ -188,6 +191,7 @@ fn every_setting_that_is_allowed_makes_a_cache_that_works() {
     for policy in [CachePolicy::Arc, CachePolicy::Adaptive] {
         for lists in ListKind::ALL {
             let builder = Cache::builder().size_max(MIB).size_min(MIB).policy(policy).lists(lists);
+            let builder = builder.tunable("arc.page_size", "16").tunable("arc.move_threshold", "0");
             let cache = builder.typical_block(512).build().unwrap();
             for index in 0..500 {
                 let key = (1, index).into();
