@@ -1,6 +1,8 @@
 //! Hints to the processor: what will be read soon. They read nothing, change nothing and cannot fail, whatever
 //! the address.
 
+use std::sync::LazyLock;
+
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{_MM_HINT_NTA as ONCE, _MM_HINT_T0 as AGAIN, _mm_prefetch};
 
@@ -41,14 +43,37 @@ pub(crate) fn fetch_beginning(start: *const u8, len: usize) {
     (0..len.min(AHEAD)).step_by(LINE).for_each(|at| fetch(start.wrapping_add(at)));
 }
 
-/// Copies bytes that are likely in none of the processor's caches. A processor sees by itself that memory is read in
-/// order, but only after some misses, and again after each page; and what streams through its caches drives out
-/// what the next look-up needs.
+/// Whether copies go better with hints. AMD's processors see that memory is read in order only after some misses,
+/// and again after each page; Intel's see it at once, and there the same hints make a copy dearer by a quarter.
+static COPIES_WITH_HINTS: LazyLock<bool> = LazyLock::new(is_amd);
+
+#[cfg(target_arch = "x86_64")]
+fn is_amd() -> bool {
+    let leaf = std::arch::x86_64::__cpuid(0);
+    [leaf.ebx, leaf.edx, leaf.ecx].map(u32::to_le_bytes).as_flattened() == b"AuthenticAMD"
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn is_amd() -> bool {
+    false
+}
+
+/// Copies bytes that are likely in none of the processor's caches.
 ///
 /// # Panics
 /// When the two differ in length.
 #[inline]
 pub(crate) fn copy(from: &[u8], to: &mut [u8]) {
+    if *COPIES_WITH_HINTS {
+        copy_with_hints(from, to);
+    } else {
+        to.copy_from_slice(from);
+    }
+}
+
+/// Copies, and has the next bytes fetched while those before are copied; and so that they do not stay: what
+/// streams through a processor's caches drives out what the next look-up needs.
+fn copy_with_hints(from: &[u8], to: &mut [u8]) {
     assert_eq!(from.len(), to.len(), "as many bytes as there is room for");
     let lines = |part: usize| from.chunks(AHEAD).nth(part).into_iter().flat_map(|part| part.chunks(LINE));
     let fetch_part = |part| lines(part).for_each(|line| fetch_for::<ONCE>(line.as_ptr()));
@@ -67,9 +92,11 @@ mod tests {
     fn every_byte_is_copied_whatever_the_length() {
         let source: Vec<u8> = (0..10_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         for len in [0, 1, 63, 64, 2047, 2048, 2049, 4096, 8191, 10_000] {
-            let mut copied = vec![0; len];
-            copy(&source[..len], &mut copied);
-            assert_eq!(copied, source[..len]);
+            for way in [copy, copy_with_hints] {
+                let mut copied = vec![0; len];
+                way(&source[..len], &mut copied);
+                assert_eq!(copied, source[..len]);
+            }
         }
     }
 
