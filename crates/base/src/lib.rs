@@ -15,6 +15,7 @@
 //! - [`lane`]: a place of its own for what each thread counts.
 //! - [`lock`]: locks with names, and who waited for which.
 //! - [`origin`]: the trait of whatever holds the truth behind a dataset.
+//! - [`vdev`]: the trait of a device of ours.
 //! - [`record`]: what was asked of the cache, as events and as bytes.
 
 pub mod atomic;
@@ -28,6 +29,7 @@ pub mod origin;
 pub mod record;
 pub mod size;
 pub mod table;
+pub mod vdev;
 
 pub use clock::Clock;
 pub use error::{Cause, Error, Result};
