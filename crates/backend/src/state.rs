@@ -142,6 +142,14 @@ impl IdentityStore for StateDir {
     fn forget(&self, dataset: DatasetId, files: &[FileId]) -> Result<()> {
         self.identities.forget(dataset, files)
     }
+
+    fn trusted_devices(&self) -> Result<Vec<u128>> {
+        self.identities.trusted_devices()
+    }
+
+    fn trust_devices(&self, devices: &[u128]) -> Result<()> {
+        self.identities.trust_devices(devices)
+    }
 }
 
 /// A random (version 4) UUID.

@@ -53,4 +53,12 @@ pub trait IdentityStore: Send + Sync {
 
     /// Forgets files that are gone.
     fn forget(&self, dataset: DatasetId, files: &[FileId]) -> Result<()>;
+
+    /// The devices of level 2 that had forgotten all that changed before identities were last saved, by their
+    /// ids. What any other device holds may be older than an identity says.
+    fn trusted_devices(&self) -> Result<Vec<u128>>;
+
+    /// Sets which these are; durable when it returns. A device that missed something must be left out *before*
+    /// identities are saved that it missed.
+    fn trust_devices(&self, devices: &[u128]) -> Result<()>;
 }

@@ -192,6 +192,14 @@ impl IdentityStore for Forgetful {
     fn forget(&self, _: DatasetId, _: &[FileId]) -> arcwell_base::Result<()> {
         Err(arcwell_base::Error::new("forget identities", rustix::io::Errno::NOSPC))
     }
+
+    fn trusted_devices(&self) -> arcwell_base::Result<Vec<u128>> {
+        self.0.trusted_devices()
+    }
+
+    fn trust_devices(&self, _: &[u128]) -> arcwell_base::Result<()> {
+        Err(arcwell_base::Error::new("remember cache devices", rustix::io::Errno::NOSPC))
+    }
 }
 
 #[test]

@@ -27,6 +27,9 @@ const DATASETS: TableDefinition<'_, &[u8], u128> = TableDefinition::new("dataset
 /// What is remembered of files, by dataset, inode number and generation.
 const IDENTITIES: TableDefinition<'_, (u128, u64, u64), Row> = TableDefinition::new("identities");
 
+/// Devices of level 2 whose contents may be believed.
+const DEVICES: TableDefinition<'_, u128, ()> = TableDefinition::new("devices");
+
 /// Object, size, mtime, ctime, record size.
 type Row = (u64, u64, (i64, u32), (i64, u32), u32);
 
@@ -113,6 +116,25 @@ impl Identities {
         change.commit()?;
         Ok(())
     }
+
+    fn devices(&self) -> std::result::Result<Vec<u128>, redb::Error> {
+        let view = self.database.begin_read()?;
+        let table = view.open_table(DEVICES)?;
+        table.iter()?.map(|row| Ok(row?.0.value())).collect()
+    }
+
+    fn replace_devices(&self, devices: &[u128]) -> std::result::Result<(), redb::Error> {
+        let change = self.database.begin_write()?;
+        {
+            let mut table = change.open_table(DEVICES)?;
+            table.retain(|device, ()| devices.contains(&device))?;
+            for device in devices {
+                table.insert(device, ())?;
+            }
+        }
+        change.commit()?;
+        Ok(())
+    }
 }
 
 /// Writes the pool into a new database, makes all tables, and says whose it is.
@@ -121,6 +143,7 @@ fn claim(database: &Database, pool: PoolId) -> std::result::Result<PoolId, redb:
     let owner = {
         change.open_table(DATASETS)?;
         change.open_table(IDENTITIES)?;
+        change.open_table(DEVICES)?;
         let mut numbers = change.open_table(NUMBERS)?;
         let known = numbers.get(POOL)?.map(|known| known.value());
         if known.is_none() {
@@ -165,6 +188,14 @@ impl IdentityStore for Identities {
         }
         let rows = files.iter().map(|&file| (key(dataset, file), None));
         self.tried("forget identities", self.replace(rows))
+    }
+
+    fn trusted_devices(&self) -> Result<Vec<u128>> {
+        self.tried("look up cache devices", self.devices())
+    }
+
+    fn trust_devices(&self, devices: &[u128]) -> Result<()> {
+        self.tried("remember cache devices", self.replace_devices(devices))
     }
 }
 

@@ -21,6 +21,7 @@ struct Inside {
     objects: u64,
     datasets: HashMap<PathBuf, DatasetId>,
     files: HashMap<(DatasetId, FileId), Identity>,
+    devices: Vec<u128>,
 }
 
 impl IdentityStore for MemoryIdentities {
@@ -56,6 +57,15 @@ impl IdentityStore for MemoryIdentities {
         for &file in files {
             inside.files.remove(&(dataset, file));
         }
+        Ok(())
+    }
+
+    fn trusted_devices(&self) -> Result<Vec<u128>> {
+        Ok(self.0.lock().devices.clone())
+    }
+
+    fn trust_devices(&self, devices: &[u128]) -> Result<()> {
+        self.0.lock().devices = devices.to_vec();
         Ok(())
     }
 }

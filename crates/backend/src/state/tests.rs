@@ -31,6 +31,10 @@ fn keeps_its_promises(store: &dyn IdentityStore) -> (DatasetId, u64) {
     assert_eq!(store.load(dataset, FileId { generation: 8, ..file(1) }).unwrap(), None);
     store.forget(dataset, &[file(2), file(9)]).unwrap();
     assert_eq!(store.load(dataset, file(2)).unwrap(), None);
+    assert_eq!(store.trusted_devices().unwrap(), []);
+    store.trust_devices(&[1, u128::MAX]).unwrap();
+    store.trust_devices(&[2, 3]).unwrap();
+    assert_eq!(store.trusted_devices().unwrap(), [2, 3], "all others are left out");
     (dataset, second.end)
 }
 
@@ -52,6 +56,7 @@ fn the_next_run_remembers() {
     assert_eq!((state.id(), state.name()), (id, "tank"));
     assert_eq!(state.dataset(Path::new("/srv/a")).unwrap(), dataset);
     assert_eq!(state.load(dataset, file(1)).unwrap(), Some(identity(3)));
+    assert_eq!(state.trusted_devices().unwrap(), [2, 3]);
     assert!(state.reserve_objects(1).unwrap().start >= next, "an object id is never given twice");
 }
 
