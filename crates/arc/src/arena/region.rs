@@ -75,6 +75,11 @@ impl Region {
     /// # Safety
     /// Nobody uses these bytes meanwhile.
     pub(crate) unsafe fn give_back(&self, pages: Range<usize>) {
+        // The kernel's pages may be larger than ours: then only what they lie wholly in goes.
+        let pages = within(pages, rustix::param::page_size());
+        if pages.is_empty() {
+            return;
+        }
         // SAFETY: the caller's promise.
         let given = unsafe { self.advise(pages, Advice::LinuxDontNeed) };
         // The kernel refuses pages that somebody locked, and keeps them: that costs memory, nothing else.
@@ -99,6 +104,12 @@ impl Region {
     }
 }
 
+/// The part of a range that consists of whole pages of a size.
+fn within(range: Range<usize>, page: usize) -> Range<usize> {
+    let start = range.start.next_multiple_of(page);
+    start..(range.end / page * page).max(start)
+}
+
 impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and whoever borrowed from it borrowed from `self`.
@@ -110,6 +121,18 @@ impl Drop for Region {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn larger_pages_go_only_as_a_whole() {
+        for (range, page, left) in [
+            (4096..12_288, 4096, 4096..12_288),
+            (4096..12_288, 16_384, 16_384..16_384),
+            (4096..65_536, 16_384, 16_384..65_536),
+            (16_384..40_960, 16_384, 16_384..32_768),
+        ] {
+            assert_eq!(within(range, page), left);
+        }
+    }
 
     #[test]
     fn a_region_begins_at_a_huge_page_and_forgets_what_is_given_back() {
