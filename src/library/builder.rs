@@ -71,7 +71,7 @@ impl CacheBuilder {
     /// # Errors
     /// [`Cause::Invalid`](arcwell_base::Cause::Invalid), which names the setting, what it is and what
     /// would be right: no `size_max`, a value outside the range that its setter names, or a tunable that does not
-    /// exist.
+    /// exist. The kernel's ENOMEM, when the process may not reserve enough address space (`ulimit -v`).
     pub fn build(self) -> Result<Cache> {
         let mut config = self.config()?;
         let live: Vec<(&str, u64)> =
@@ -79,7 +79,7 @@ impl CacheBuilder {
         // A setter of its own goes first.
         config.policy = self.policy.unwrap_or(config.policy);
         config.lists = self.lists.unwrap_or(config.lists);
-        Ok(Cache::from_config(config, &live))
+        Cache::from_config(&config, &live)
     }
 
     /// The tunables that were given, read.

@@ -106,13 +106,17 @@ impl Cache {
     }
 
     /// A cache, and what is set of its tunables beyond its configuration.
-    pub(super) fn from_config(config: Config, tunables: &[(&str, u64)]) -> Cache {
-        let engine = arcwell_arc::Cache::new(config);
+    ///
+    /// # Errors
+    /// There is not so much address space.
+    pub(super) fn from_config(config: &Config, tunables: &[(&str, u64)]) -> Result<Cache, Error> {
+        let engine =
+            arcwell_arc::Cache::try_new(config).map_err(|e| Error::new("reserve address space", e))?;
         for (name, value) in tunables {
             engine.tunables().store(name, *value);
         }
         let shared = Shared { engine, flights: Flights::default(), tally: Tally::default() };
-        Cache { shared: Arc::new(shared), kind: Kind::Data }
+        Ok(Cache { shared: Arc::new(shared), kind: Kind::Data })
     }
 
     /// A handle of the same cache for blocks of a kind. Other handles are for data.

@@ -1,5 +1,7 @@
 //! The cache as the pool and the simulator see it.
 
+use std::io;
+
 use arcwell_base::table::Tunables;
 use arcwell_base::{BlockKey, Kind};
 
@@ -15,6 +17,9 @@ use crate::shared::Shared;
 use crate::stat::ArcStats;
 use crate::sync::plain::{Ordering, fence};
 use crate::tunable::ArcTunables;
+
+/// How many times as large as when it was made a cache may become, if address space is there for it.
+const GROWTHS: [u64; 3] = [16, 4, 1];
 
 /// Keys of a batch whose lines are fetched ahead of the one that is looked at.
 const AHEAD: usize = 4;
@@ -35,10 +40,21 @@ impl Cache {
     /// An empty cache.
     ///
     /// # Panics
-    /// When the process may not reserve the address space: some tens of times `size_max`.
+    /// Where [`Cache::try_new`] fails.
     pub fn new(config: Config) -> Cache {
-        let shared = Shared::new(&config).expect("address space for the cache");
-        Cache { shared: Owner::new(shared) }
+        Cache::try_new(&config).expect("address space for the cache")
+    }
+
+    /// An empty cache. It reserves address space for what it may grow to later: about a hundred times `size_max`, or
+    /// less where the process may not have so much.
+    ///
+    /// # Errors
+    /// The kernel's, when there is not even enough for `size_max`.
+    pub fn try_new(config: &Config) -> io::Result<Cache> {
+        let [most, less, least] = GROWTHS;
+        let made = |growth| move |_: io::Error| Shared::new(config, growth);
+        let shared = Shared::new(config, most).or_else(made(less)).or_else(made(least))?;
+        Ok(Cache { shared: Owner::new(shared) })
     }
 
     /// The tunables. After storing one, call [`Cache::adjust`].
@@ -215,7 +231,7 @@ impl Cache {
         // All at once: else blocks would go for what is remembered of a larger cache.
         self.shared.trim_ghosts();
         self.shared.trim_distant(usize::MAX);
-        self.bring_down(None);
+        self.bring_down(None, u64::MAX);
         // What went left ghosts, and these made others old.
         self.shared.trim_distant(usize::MAX);
         // What is free now goes to the machine, and does not wait here for the next block.

@@ -108,20 +108,19 @@ impl Config {
     }
 
     /// Blocks that there is room for: as many as could be if each were charged the least, and the cache
-    /// became sixteen times as large.
-    pub(crate) fn blocks_max(&self) -> u32 {
-        const GROWTH: u64 = 16;
+    /// became so many times as large.
+    pub(crate) fn blocks_max(&self, growth: u64) -> u32 {
         const AT_LEAST: u64 = 1 << 16;
         const AT_MOST: u64 = 1 << 30;
         let blocks = self.size_max / self.overhead.of_block(0).max(1);
-        blocks.saturating_mul(GROWTH).clamp(AT_LEAST, AT_MOST) as u32
+        blocks.saturating_mul(growth).clamp(AT_LEAST, AT_MOST) as u32
     }
 
     /// Address space for buffers: what is free there costs nothing.
-    pub(crate) fn arena_space(&self) -> u64 {
+    pub(crate) fn arena_space(&self, growth: u64) -> u64 {
         const AT_LEAST: u64 = 1 << 30;
         const AT_MOST: u64 = 15 << 40;
-        self.size_max.saturating_mul(16).clamp(AT_LEAST, AT_MOST)
+        self.size_max.saturating_mul(growth.max(2)).clamp(AT_LEAST, AT_MOST)
     }
 
     /// Slots of a page: few where there are few blocks, since a page is the least that moves.

@@ -14,7 +14,7 @@ use crate::partition::Partition;
 use crate::policy::{Sizes, Tick};
 use crate::stat::ArcStats;
 use crate::sync::Mutex;
-use crate::sync::plain::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::plain::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::table::Table;
 use crate::tunable::ArcTunables;
 use crossbeam_utils::CachePadded;
@@ -88,11 +88,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// An empty engine.
+    /// An empty engine that may become `growth` times as large.
     ///
     /// # Errors
     /// The kernel's, for want of address space.
-    pub(crate) fn new(config: &Config) -> io::Result<Self> {
+    pub(crate) fn new(config: &Config, growth: u64) -> io::Result<Self> {
         let tunables = ArcTunables::default();
         tunables.store("arc.size_max", config.size_max);
         tunables.store("arc.size_min", config.size_min);
@@ -100,7 +100,7 @@ impl Shared {
         tunables.store("arc.lists", config.lists as u64);
         tunables.store("arc.sublists", config.sublist_count() as u64);
         tunables.store("arc.page_size", config.page_slots());
-        let blocks = config.blocks_max();
+        let blocks = config.blocks_max(growth);
         // For ghosts as well.
         let (table, headers) = (Table::reserve(2 * u64::from(blocks))?, Headers::reserve(blocks)?);
         if config.size_max >= HUGE_FROM && config.overhead == Overhead::Counted {
@@ -114,7 +114,7 @@ impl Shared {
             partition: Partition::new(config, blocks)?,
             table,
             headers,
-            arena: Arena::new(config.arena_space())?,
+            arena: Arena::new(config.arena_space(growth))?,
             noted: Noted::default(),
             settling: Mutex::named("arc.notes"),
             evicting: Mutex::named("arc.evicting"),
@@ -138,7 +138,8 @@ impl Shared {
     pub(crate) fn blocks(&self) -> u64 {
         // What ends was published: the other way round, one that ends between would be missing.
         let ended = self.noted.times(Event::Ended);
-        self.noted.times(Event::Published).wrapping_sub(ended)
+        fence(Ordering::Acquire);
+        self.noted.times(Event::Published).saturating_sub(ended)
     }
 
     /// The target of the size: `c`. Bounded here and not where it changes, so that threads that
