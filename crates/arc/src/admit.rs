@@ -102,17 +102,32 @@ impl Cache {
         if goal == State::Uncached && is_guess {
             self.bound_uncached(bytes);
         }
-        let Some(number) = shared.headers.take() else { return Err(self.refuse()) };
+        // There may be fewer headers than blocks would fit, if the cache was made smaller than it is.
+        let Some(number) = self.get(bytes, || shared.headers.take()) else { return Err(self.refuse()) };
         // Counted before room is made: threads that admit at once see each other's needs.
         shared.partition.reserve(goal, kind, bytes);
         shared.advance(bytes);
         let arrival = Arrival { key, kind, goal, is_guess, len, place: Place::NONE, number };
         let mut anon = Anon::new(shared.clone(), arrival, bytes);
         self.make_room(again);
-        if shared.size() > shared.brink() || !(is_phantom || anon.has_memory()) {
+        if shared.size() > shared.brink() {
             return Err(self.refuse());
         }
-        Ok(anon)
+        match is_phantom || self.get(bytes, || anon.has_memory().then_some(())).is_some() {
+            true => Ok(anon),
+            false => Err(self.refuse()),
+        }
+    }
+
+    /// Gets something of which there may be none left, and evicts for it if need be.
+    fn get<T>(&self, bytes: u64, mut get: impl FnMut() -> Option<T>) -> Option<T> {
+        /// More than one try, since others take what one has made room for.
+        const TRIES: usize = 8;
+        let first = get();
+        if first.is_some() {
+            return first;
+        }
+        (0..TRIES).find_map(|_| if self.evict_some(bytes) { get() } else { None })
     }
 
     /// A request that was a miss: lets the rules compete for it, and learns from its ghost. Returns the

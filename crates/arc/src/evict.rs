@@ -8,10 +8,10 @@ use arcwell_base::Kind;
 
 use crate::cache::Cache;
 use crate::header::State;
-use crate::list::{End, Evict, Listed, Passed, Sighting};
+use crate::list::{End, Evict, List, Listed, Passed, Sighting};
 use crate::policy::{GhostHit, Rank, Sizes};
 use crate::shared::Shared;
-use crate::sync::{Ordering, fence};
+use crate::sync::{Ordering, fence, wait_a_moment};
 
 /// Of the target, what may be evicted at most before the policy is asked again: larger steps cost
 /// hits.
@@ -24,6 +24,12 @@ const FILL_BATCH: usize = 512;
 
 /// How often one thread makes room for others who go on meanwhile, before another of them has to.
 const ROUNDS: usize = 4;
+
+/// Of the slack, how many times as much one thread evicts for others at most, while they need not help.
+const SHARE: u64 = 32;
+
+/// How often one who finds nothing to evict waits for others who are looking at it.
+const PASSES: u32 = 64;
 
 /// How a busy header is dealt with.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,15 +47,17 @@ impl Cache {
         let shared = &self.shared;
         if shared.slack() == 0 {
             // Each admission makes its own room, and comes upon ghosts that are too many.
-            return self.bring_down(again);
+            return self.bring_down(again, u64::MAX);
         }
         for _ in 0..ROUNDS {
             let Some(excess) = self.excess(0) else { return self.mark_over(false) };
+            // Our bytes were counted before this: the one who evicts sees them, or we see that he is done.
+            fence(Ordering::SeqCst);
             let alone = shared.evicting.try_lock();
             if alone.is_none() && excess <= shared.leeway() {
                 return;
             }
-            self.bring_down(again);
+            self.bring_down(again, SHARE * shared.slack());
             drop(alone);
             // Who came while this one evicted counted his bytes before he saw that: they are seen here.
             fence(Ordering::SeqCst);
@@ -60,10 +68,11 @@ impl Cache {
     }
 
     /// Evicts until the size is at most the target less the slack, or nothing can be evicted, and trims the ghosts.
-    pub(crate) fn bring_down(&self, again: Option<GhostHit>) {
+    /// When `share` bytes have gone it ends as soon as others need not help: while they go on, there is always more.
+    pub(crate) fn bring_down(&self, again: Option<GhostHit>, mut share: u64) {
         let (shared, slack) = (&self.shared, self.shared.slack());
         let nothing_barren = [[false; 2]; State::ALL.len()];
-        let (mut barren, mut is_second) = (nothing_barren, false);
+        let (mut barren, mut is_second, mut is_stuck, mut tries) = (nothing_barren, false, false, 0);
         shared.partition.charge_shadows();
         loop {
             // At every step: ghosts take memory too, and those that a lower target no longer allows
@@ -71,23 +80,49 @@ impl Cache {
             let mut sizes = shared.sizes();
             shared.trim_ghosts_of(&mut sizes);
             let Some(need) = self.excess(slack) else { break };
+            if share == 0 && need <= slack + shared.leeway() / 2 {
+                break;
+            }
             self.fill_mfu(&mut sizes);
             let Some((state, kind)) = self.victim(sizes, again, &barren) else {
-                if !std::mem::replace(&mut is_second, true) {
+                if !std::mem::replace(&mut is_second, true) || self.waits_for_pass(&mut tries) {
                     // Blocks that had been used since were spared, and now stand elsewhere.
                     barren = nothing_barren;
                     continue;
                 }
                 // What is left is held elsewhere: even the shadows have to go.
                 shared.partition.bound_shadows(0);
+                is_stuck = true;
                 break;
             };
             let step = need.min((shared.target() / STEP_DIVISOR).max(1));
-            if self.evict_from(state, kind, step) == 0 {
-                barren[state.index()][kind.index()] = true;
+            match self.evict_from(state, kind, step) {
+                0 => barren[state.index()][kind.index()] = true,
+                freed => share = share.saturating_sub(freed),
             }
         }
-        self.mark_over(self.excess(0).is_some());
+        // Not because others came in meanwhile: they make their own room.
+        self.mark_over(is_stuck && self.excess(0).is_some());
+    }
+
+    /// Waits a little for others who have taken blocks out of a list to look at them. `false` when there are none, or
+    /// they take too long: they may have lost their processor.
+    fn waits_for_pass(&self, tries: &mut u32) -> bool {
+        let others = self.shared.partition.lists().any(List::is_passed);
+        *tries += u32::from(others);
+        let waits = others && *tries <= PASSES;
+        if waits {
+            wait_a_moment(*tries);
+        }
+        waits
+    }
+
+    /// Evicts some of what the policy thinks of least, for want of something else than bytes. `false` when nothing
+    /// can be evicted.
+    pub(crate) fn evict_some(&self, bytes: u64) -> bool {
+        let nothing_barren = [[false; 2]; State::ALL.len()];
+        let victim = self.victim(self.shared.sizes(), None, &nothing_barren);
+        victim.is_some_and(|(state, kind)| self.evict_from(state, kind, bytes.max(1)) > 0)
     }
 
     fn mark_over(&self, is_over: bool) {

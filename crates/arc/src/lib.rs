@@ -39,7 +39,8 @@
 //! same word; the first use since its standing was last looked at, and each use of a sampled key, is noted in
 //! a ring of the thread's own, and what follows from it for lists and rules is done by an admission that comes
 //! later: in a small cache by the next one, in a large one each time that as much has come in as eviction makes
-//! room for at once. A full ring loses notes, not uses: eviction spares a block with the bit once. A build with the
+//! room for at once. A full ring loses notes, not uses: eviction spares a block with the bit once. A look that finds nothing while its
+//! bucket is being changed looks again: the one thing that it waits for. A build with the
 //! feature `linestat` counts what hits write to whose lines, and `tests/lines.rs` holds them to this.
 //!
 //! With the other two kinds of lists, which are there to be compared with, the first pin takes the block off

@@ -136,6 +136,9 @@ impl Table {
                 line = self.spill.at(meta & NEXT);
                 meta = line.0[META].load(Ordering::Acquire);
             }
+            if meta & NEXT != 0 {
+                return self.find_locked(hash, visit);
+            }
             // The entries were read before this, though not in order among themselves.
             fence(Ordering::Acquire);
             let after = bucket.0[META].load(Ordering::Acquire);
@@ -146,6 +149,22 @@ impl Table {
             wait_a_moment(tries);
         }
         None
+    }
+
+    /// The same under the bucket's lock, where so many hashes agree that the chain is longer than one who has no lock
+    /// would follow it.
+    #[cold]
+    fn find_locked<R>(&self, hash: u64, mut visit: impl FnMut(u32) -> Option<R>) -> Option<R> {
+        let bucket = self.lock(hash);
+        let entries = self.chain(bucket).flat_map(|line| &line.0[..ENTRIES]);
+        let answer = entries.map(|word| word.load(Ordering::Relaxed)).find_map(|entry| {
+            match Entry::of(entry).filter(|_| entry >> 32 == tag_of(hash))? {
+                Entry::Block(number) => visit(number),
+                Entry::Ghost(_) => None,
+            }
+        });
+        unlock(bucket);
+        answer
     }
 
     /// Has the bucket of a hash fetched from memory.
@@ -463,14 +482,14 @@ impl Spill {
             None => self.used.fetch_add(1, Ordering::Relaxed) + 1,
         };
         // The link of the stack lay in the first entry.
-        self.at(number).0[0].store(0, Ordering::Relaxed);
+        self.at(number).0[0].store(0, Ordering::Release);
         self.at(number).0[META].store(0, Ordering::Release);
         number
     }
 
     fn give(&self, number: u64) {
         let link = &self.at(number).0[0];
-        self.vacant.push(number as u32, |below| link.store(u64::from(below) << 32, Ordering::Relaxed));
+        self.vacant.push(number as u32, |below| link.store(u64::from(below) << 32, Ordering::Release));
     }
 }
 

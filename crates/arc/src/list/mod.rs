@@ -104,6 +104,11 @@ pub(crate) trait List: Send + Sync + std::fmt::Debug {
         }
     }
 
+    /// Whether a pass is under way that has taken blocks out to look at them: who finds none may find some soon.
+    fn is_passed(&self) -> bool {
+        false
+    }
+
     /// Does a little of what keeps the list small. `moves` is told of a block and its new place, and says
     /// whether it has taken it there. By one at a time.
     fn tidy(&self, _moves: &mut dyn FnMut(Listed, u64) -> bool) {}

@@ -76,6 +76,8 @@ impl Pages {
                 [before, place].into_iter().for_each(|place| chain.forget(place));
                 chain.trim();
                 self.count_pages(&chain);
+                // The two, and the one that they are put into.
+                self.claimed.fetch_add(3, Ordering::Relaxed);
                 return Some(both);
             }
             before = Some(place);

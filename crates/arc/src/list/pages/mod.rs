@@ -96,6 +96,10 @@ pub(crate) struct Pages {
     len: CachePadded<AtomicU64>,
     /// Pages in the chain.
     filled: AtomicU64,
+    /// Pages that were taken out of it and will be put back.
+    claimed: AtomicU64,
+    /// Pages that were begun since sparse ones were last put together.
+    begun: AtomicU64,
     chain: Mutex<Chain>,
 }
 
@@ -107,11 +111,11 @@ impl Pages {
     pub(crate) fn reserve(blocks: u32, slots: u64) -> io::Result<Pages> {
         let slots = slots.clamp(SLOTS_MIN, SLOTS_MAX) as usize;
         let lines_a_page = 1 + slots.div_ceil(SLOTS_A_LINE);
-        // Sparse pages are put together, so that there are about two for one that is full; and `blocks` is
-        // far more than fit into the cache as it begins.
+        // Sparse pages are put together, so that there are about two for one that is full, and some more until that
+        // is done.
         const BLOCKS_A_PAGE: usize = 8;
-        const SPARE: usize = 1024;
-        let pages = blocks as usize / BLOCKS_A_PAGE + SPARE;
+        const SPARE: usize = 4096;
+        let pages = 2 * (blocks as usize / slots) + blocks as usize / BLOCKS_A_PAGE + SPARE;
         let rows = Lines::reserve(pages.saturating_mul(lines_a_page))?;
         let pages = Pages {
             rows,
@@ -120,6 +124,8 @@ impl Pages {
             newest: AtomicU64::new(0),
             len: CachePadded::default(),
             filled: AtomicU64::new(0),
+            claimed: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
             chain: Mutex::named("arc.pages"),
         };
         pages.begin_page(&mut pages.chain.lock());
@@ -141,6 +147,7 @@ impl Pages {
         self.count_pages(chain);
         self.newest.store(sequence, Ordering::Relaxed);
         self.head.store(generation << 32 | u64::from(number), Ordering::Release);
+        self.begun.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Has another page follow the head that was `head`, if nobody has done so.
@@ -191,6 +198,7 @@ impl Pages {
         chain.pages.pop_front();
         chain.trim();
         self.count_pages(&chain);
+        self.claimed.fetch_add(1, Ordering::Relaxed);
         Some((sequence, page))
     }
 
@@ -198,6 +206,7 @@ impl Pages {
     fn put_back(&self, (sequence, number): (u64, u32)) {
         // Whoever takes the last block out from here on waits for the chain, and then finds the page in it.
         let mut chain = self.chain.lock();
+        self.claimed.fetch_sub(1, Ordering::Relaxed);
         if self.page(number).fill().live() == 0 && !is_broken(Fault::PutBackUnchecked) {
             chain.vacant.push(number);
             return;
@@ -319,9 +328,18 @@ impl List for Pages {
     }
 
     fn tidy(&self, moves: &mut dyn FnMut(Listed, u64) -> bool) {
-        if self.is_sparse() {
+        // As many as have come since: else they would become ever more.
+        let begun = self.begun.swap(0, Ordering::Relaxed);
+        for _ in 0..begun.max(1) {
+            if !self.is_sparse() {
+                break;
+            }
             self.join_two(moves);
         }
+    }
+
+    fn is_passed(&self) -> bool {
+        self.claimed.load(Ordering::Relaxed) > 0
     }
 
     fn bytes(&self) -> Option<u64> {
