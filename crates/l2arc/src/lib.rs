@@ -38,7 +38,10 @@
 
 #[allow(dead_code, reason = "until the feed is here")]
 mod checksum;
-#[allow(dead_code, reason = "until the feed is here")]
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub mod door;
+#[allow(dead_code, unused_imports, reason = "until the feed is here")]
 mod index;
-#[allow(dead_code, reason = "until the feed is here")]
+#[allow(dead_code, unused_imports, reason = "until the feed is here")]
 mod layout;

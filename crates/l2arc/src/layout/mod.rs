@@ -6,6 +6,8 @@
 
 pub(crate) mod superblock;
 pub(crate) mod table;
+#[cfg(test)]
+mod tests;
 
 use aligned_vec::{AVec, ConstAlign};
 
