@@ -13,6 +13,10 @@
 //! `layout` is what lies on a device: superblock and tables, encoded and decoded, without I/O. `checksum` is
 //! what makes bytes believable. `index` is the memory: key to place, 16 bytes a block.
 //!
+//! [`Level2`] is the door. `device` is one cache device: whose it is, its ring of segments and the hand that goes round
+//! it, what waits to be written, how well it does. `read` reads batches of blocks; `feed` says which blocks are copied,
+//! how many and when; `rebuild` knows a device again after a restart.
+//!
 //! # On flash
 //!
 //! Two copies of a superblock, at 0 and at 32 KiB, say whose device it is and how it is divided. From 1 MiB on
@@ -23,7 +27,8 @@
 //! # Who locks what
 //!
 //! A shard of the index has a lock ("l2.index"), and under it the arena's ("l2.arena") when the shard grows or
-//! shrinks. Nobody holds two shards, and none across I/O.
+//! shrinks. Nobody holds two shards, and none across I/O. A device has two locks, see `device`. Reads take none
+//! of them: the place is in the index's entry, and what was read tells itself whether it is the block.
 //!
 //! # Invariants
 //!
@@ -36,12 +41,26 @@
 //! - **L6** A table is believed as a whole or not at all, and so is a superblock.
 //! - **L7** Lengths and counts from a device are checked before anything is allocated or reached by them.
 
-#[allow(dead_code, reason = "until the feed is here")]
 mod checksum;
+mod device;
 #[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub mod door;
-#[allow(dead_code, unused_imports, reason = "until the feed is here")]
+mod feed;
 mod index;
-#[allow(dead_code, unused_imports, reason = "until the feed is here")]
 mod layout;
+mod level2;
+mod read;
+mod rebuild;
+mod tunable;
+
+pub use device::health::Condition;
+pub use device::label::{DeviceId, Label};
+pub use feed::Fed;
+pub use level2::{Add, DeviceReport, Level2};
+pub use read::{Found, Job, Want};
+pub use rebuild::Rebuild;
+pub use tunable::{L2Stats, L2Tunables};
+
+#[cfg(test)]
+mod tests;
