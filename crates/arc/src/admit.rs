@@ -106,7 +106,8 @@ impl Cache {
         // Counted before room is made: threads that admit at once see each other's needs.
         shared.partition.reserve(goal, kind, bytes);
         shared.advance(bytes);
-        let arrival = Arrival { key, kind, goal, is_guess, len, place: Place::NONE, number };
+        let (may_be_fed, place) = (false, Place::NONE);
+        let arrival = Arrival { key, kind, goal, is_guess, may_be_fed, len, place, number };
         let mut anon = Anon::new(shared.clone(), arrival, bytes);
         self.make_room(again);
         if shared.size() > shared.brink() || !(is_phantom || anon.has_memory()) {

@@ -24,6 +24,8 @@ pub(crate) struct Arrival {
     pub(crate) kind: Kind,
     pub(crate) goal: State,
     pub(crate) is_guess: bool,
+    /// Whether level 2 may have it.
+    pub(crate) may_be_fed: bool,
     pub(crate) len: u32,
     /// Where its bytes lie.
     pub(crate) place: Place,
@@ -46,11 +48,12 @@ impl Shared {
     /// Puts a filled block into the table, pinned, in place of any other with its key. What was reserved for it
     /// becomes its state's.
     pub(crate) fn publish(&self, arrival: &Arrival) {
-        let &Arrival { key, kind, goal, is_guess, len, place, number } = arrival;
+        let &Arrival { key, kind, goal, is_guess, may_be_fed, len, place, number } = arrival;
         let (header, hash, partition) = (self.headers.at(number), key.hash(), &self.partition);
         let bytes = self.overhead.of_block(len as usize);
         let generation = header.load().generation();
-        header.describe(key, place, len, self.now());
+        let marks = if may_be_fed { Header::MAY_BE_FED } else { 0 };
+        header.describe(key, place, len, self.now(), marks);
         let is_same = |entry| self.is_entry_of(entry, key, hash);
         let replaced = self.table.change(hash, is_same, |found| {
             // A5: nothing is resident and a ghost. The ghost of a demand load is gone by now; that of a

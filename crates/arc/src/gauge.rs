@@ -66,6 +66,8 @@ impl Cache {
         stats.inserts.set_total(noted.times(Event::Published));
         stats.evicted.set_total(noted.times(Event::Evicted));
         stats.evicted_bytes.set_total(noted.times(Event::EvictedBytes));
+        stats.evicted_unfed.set_total(noted.times(Event::EvictedUnfed));
+        stats.evicted_unfed_bytes.set_total(noted.times(Event::EvictedUnfedBytes));
         stats.hits.set_total(hits);
         stats.misses.set_total(misses);
         for (state, row) in [

@@ -13,7 +13,7 @@
 //! | 4 | length (32 bits), time of the last use (32 bits) | the publisher; then readers the time |
 //! | 5 | place on the list | who holds the word's lock bit |
 //! | 6 | next free header, while vacant | the stack of free headers |
-//! | 7 | not used yet: what level 2 knows of the block | |
+//! | 7 | what level 2 knows of the block: two bits, see `candidates` | the publisher; then who holds it |
 
 use arcwell_base::{BlockKey, Kind, ObjectId};
 
@@ -204,6 +204,11 @@ pub(crate) const UNLISTED: u64 = 0;
 pub(crate) struct Header<'a>(pub(crate) &'a Line);
 
 impl<'a> Header<'a> {
+    /// Of the marks: the block was written to flash.
+    pub(crate) const ON_FLASH: u64 = 1;
+    /// Of the marks: it may be.
+    pub(crate) const MAY_BE_FED: u64 = 2;
+
     #[inline]
     fn object(self) -> &'a AtomicU64 {
         &self.0.0[0]
@@ -273,12 +278,30 @@ impl<'a> Header<'a> {
         &self.0.0[6]
     }
 
-    /// Describes a block that nobody can find yet.
-    pub(crate) fn describe(self, key: BlockKey, place: Place, len: u32, tick: Tick) {
+    fn marks(self) -> &'a AtomicU64 {
+        &self.0.0[7]
+    }
+
+    pub(crate) fn has_mark(self, mark: u64) -> bool {
+        self.marks().load(Ordering::Relaxed) & mark != 0
+    }
+
+    /// Sets or takes off a mark of a block that the caller holds.
+    pub(crate) fn mark(self, mark: u64, is_set: bool) {
+        if is_set {
+            self.marks().fetch_or(mark, Ordering::Relaxed);
+        } else {
+            self.marks().fetch_and(!mark, Ordering::Relaxed);
+        }
+    }
+
+    /// Describes a block that nobody can find yet. What was marked of the one before it is gone.
+    pub(crate) fn describe(self, key: BlockKey, place: Place, len: u32, tick: Tick, marks: u64) {
         self.object().store(key.object.0, Ordering::Relaxed);
         self.index().store(key.index, Ordering::Relaxed);
         self.0.0[3].store(place.to_bits(), Ordering::Relaxed);
         self.0.0[4].store(u64::from(tick.0) << 32 | u64::from(len), Ordering::Relaxed);
+        self.marks().store(marks, Ordering::Relaxed);
         self.set_listed(UNLISTED);
     }
 

@@ -29,7 +29,7 @@
 //! policy speaks of, `duel` the trial of the two rules. `table` leads from a key to a `header`, one cache
 //! line a block, of which `headers` has the row; `arena` is where bytes come from. `block` is what happens to
 //! a block, `noted` what hits leave behind for the next admission, `evict` the way out, `remember` what is left of
-//! a block, and `check` the recount.
+//! a block, `candidates` what a second level sees, and `check` the recount.
 //!
 //! # What a hit does
 //!
@@ -53,6 +53,13 @@
 //! its list, goes a little below the target (`Shared::slack`), turns the entry of each block that goes into that of
 //! its ghost, and forgets as many old ghosts. What it has to know for that it sums up once. One thread does this for
 //! all; others go on meanwhile, and only help when the size has come too far over the target.
+//!
+//! # What a second level sees
+//!
+//! A feed that writes blocks to flash before they are evicted walks through the lists from their tails, by a
+//! [`Cursor`] of its own and with no more than a peek at each block ([`Cache::candidates`]). What it knows of a block
+//! it marks in the block's header. A block that comes back from there as one that was used often goes to mfu
+//! ([`Anon::was_frequent`]). What is evicted though it might have been written is counted, and nothing waits for it.
 //!
 //! # Who locks what
 //!
@@ -96,6 +103,7 @@ mod admit;
 mod arena;
 mod block;
 mod cache;
+mod candidates;
 mod check;
 mod config;
 mod duel;
@@ -125,6 +133,7 @@ mod tunable;
 
 pub use admit::{Admit, Asked, Full, Keep};
 pub use cache::Cache;
+pub use candidates::{Candidate, Cursor, Walked};
 pub use check::Violation;
 pub use config::{Config, ListKind, Policy};
 pub use footprint::Overhead;

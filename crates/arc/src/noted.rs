@@ -160,10 +160,14 @@ pub(crate) enum Event {
     Evicted,
     /// And had so many bytes.
     EvictedBytes,
+    /// It might have been fed to level 2, and was not.
+    EvictedUnfed,
+    /// And had so many bytes.
+    EvictedUnfedBytes,
 }
 
 impl Event {
-    const COUNT: usize = Event::EvictedBytes as usize + 1;
+    const COUNT: usize = Event::EvictedUnfedBytes as usize + 1;
 }
 
 type Counts = CachePadded<[AtomicU64; OUTCOMES + Event::COUNT]>;

@@ -10,6 +10,7 @@ use crate::header::{Header, State, Word};
 use crate::noted::Event;
 use crate::policy::{GhostHit, Past, Rank, Shares, Sizes};
 use crate::shared::Shared;
+use crate::sync::Ordering;
 use crate::table::Entry;
 
 /// Where blocks are so small that ghosts take more than one part in so many of the target, there are
@@ -29,6 +30,7 @@ impl Shared {
         let bytes = self.bytes(header);
         self.noted.happened(Event::Evicted, 1);
         self.noted.happened(Event::EvictedBytes, bytes);
+        self.note_unfed(header, word, bytes);
         if word.has(Word::GUESS) {
             self.stats.prefetch_unused.add(1);
             return None;
@@ -36,6 +38,20 @@ impl Shared {
         let past = word.state().and_then(State::rank)?.into();
         let (kind, tick) = (word.kind(), header.tick());
         Some(Entry::Ghost(self.partition.ghosts.insert(hash, GhostHit { past, kind, bytes, tick })))
+    }
+
+    /// What level 2 wants to know of a block that is evicted. What was not to stay was none of its.
+    fn note_unfed(&self, header: Header<'_>, word: Word, bytes: u64) {
+        if word.state().and_then(State::rank).is_none() {
+            return;
+        }
+        if !self.is_warm.load(Ordering::Relaxed) {
+            self.is_warm.store(true, Ordering::Relaxed);
+        }
+        if header.has_mark(Header::MAY_BE_FED) && !header.has_mark(Header::ON_FLASH) {
+            self.noted.happened(Event::EvictedUnfed, 1);
+            self.noted.happened(Event::EvictedUnfedBytes, bytes);
+        }
     }
 
     /// Whether an entry of this hash is that of its ghost.

@@ -73,6 +73,8 @@ pub(crate) struct Shared {
     pub(crate) is_held_down: AtomicBool,
     /// Whether the size was left over the target because nothing could be evicted.
     pub(crate) is_over: AtomicBool,
+    /// Whether anything of mru or mfu was ever evicted.
+    pub(crate) is_warm: AtomicBool,
     /// Memory held elsewhere.
     pub(crate) other: AtomicU64,
     /// Bytes ever admitted: the cache's clock.
@@ -125,6 +127,7 @@ impl Shared {
             ceiling: AtomicU64::new(config.size_max),
             is_held_down: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
+            is_warm: AtomicBool::new(false),
             other: AtomicU64::new(0),
             admitted: CachePadded::default(),
             settled: AtomicU64::new(0),

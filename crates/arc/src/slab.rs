@@ -34,7 +34,19 @@ impl<T> Default for Slab<T> {
 impl<T: Default> Slab<T> {
     /// Stores a value and says where.
     pub(crate) fn insert(&mut self, value: T) -> u32 {
-        let place = self.free.pop_front().unwrap_or_else(|| {
+        let vacated = self.free.pop_front();
+        self.insert_at(vacated, value)
+    }
+
+    /// The same, but not where a value was taken out just now: what comes back comes to another place.
+    pub(crate) fn insert_elsewhere(&mut self, value: T) -> u32 {
+        const IDLE: usize = 16;
+        let vacated = if self.free.len() > IDLE { self.free.pop_front() } else { None };
+        self.insert_at(vacated, value)
+    }
+
+    fn insert_at(&mut self, vacated: Option<u32>, value: T) -> u32 {
+        let place = vacated.unwrap_or_else(|| {
             let place = self.used;
             assert!(place < NONE, "a slab holds fewer than 2^32 values");
             self.used += 1;
@@ -56,6 +68,11 @@ impl<T: Default> Slab<T> {
             *self = Slab::default();
         }
         value
+    }
+
+    /// What lies at a place, which may be vacant, if the slab is as large.
+    pub(crate) fn get(&self, place: u32) -> Option<&T> {
+        self.chunks.get(place as usize / CHUNK)?.get(place as usize % CHUNK)
     }
 
     /// How many values are stored.
@@ -168,19 +185,49 @@ impl Chain {
 
     /// Walks from one end to the other.
     pub(crate) fn walk<'a, T: Linked>(&self, slab: &'a Slab<T>, from: End) -> impl Iterator<Item = u32> + 'a {
-        let start = match from {
+        self.walk_from(slab, self.end(from), from)
+    }
+
+    /// Walks from a place on, away from an end.
+    pub(crate) fn walk_from<'a, T: Linked>(
+        &self,
+        slab: &'a Slab<T>,
+        start: Option<u32>,
+        from: End,
+    ) -> impl Iterator<Item = u32> + 'a {
+        std::iter::successors(start, move |&place| step(slab, place, from))
+    }
+
+    /// The entry at an end.
+    pub(crate) fn end(&self, end: End) -> Option<u32> {
+        known(match end {
             End::Head => self.head,
             End::Tail => self.tail,
-        };
-        let known = |place: u32| (place != NONE).then_some(place);
-        std::iter::successors(known(start), move |place| {
-            let links = slab[*place].links();
-            known(match from {
-                End::Head => links.older,
-                End::Tail => links.newer,
-            })
         })
     }
+
+    /// The entry that follows one of the chain, away from an end.
+    pub(crate) fn next<T: Linked>(&self, slab: &Slab<T>, place: u32, from: End) -> Option<u32> {
+        debug_assert!(self.has(slab, place), "what is not in the chain has no next");
+        step(slab, place, from)
+    }
+
+    /// Whether a place that the slab has is in the chain. All of a slab's values are in one chain.
+    pub(crate) fn has<T: Linked>(&self, slab: &Slab<T>, place: u32) -> bool {
+        self.head == place || slab[place].links().newer != NONE
+    }
+}
+
+fn known(place: u32) -> Option<u32> {
+    (place != NONE).then_some(place)
+}
+
+fn step<T: Linked>(slab: &Slab<T>, place: u32, from: End) -> Option<u32> {
+    let links = slab[place].links();
+    known(match from {
+        End::Head => links.older,
+        End::Tail => links.newer,
+    })
 }
 
 #[cfg(test)]

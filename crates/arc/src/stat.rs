@@ -50,6 +50,10 @@ arcwell_base::kstats! {
         "arc.evicted": evicted, Counter;
         /// Bytes freed by eviction.
         "arc.evicted_bytes": evicted_bytes, Counter;
+        /// Blocks evicted that might have been written to level 2 and were not.
+        "arc.evicted_unfed": evicted_unfed, Counter;
+        /// Bytes of those.
+        "arc.evicted_unfed_bytes": evicted_unfed_bytes, Counter;
         /// Times eviction passed by a block that was in use.
         "arc.evict_skipped": evict_skipped, Counter;
         /// Times eviction passed by a block whose lock was taken.

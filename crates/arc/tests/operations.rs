@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use arcwell_arc::{Admit, Anon, Asked, Cache, Config, Keep, ListKind, Pin};
+use arcwell_arc::{Admit, Anon, Asked, Cache, Config, Cursor, End, Keep, ListKind, Pin, State};
 use arcwell_base::{BlockKey, Kind, ObjectId};
 use proptest::prelude::*;
 
@@ -15,10 +15,11 @@ const SIZE_MAX: u64 = 256 << 10;
 #[derive(Clone, Debug)]
 enum Step {
     Read { key: u64, asked: Asked, hold: bool },
-    Fill { key: u64, len: usize, how: Admit, shorten: bool },
+    Fill { key: u64, len: usize, how: Admit, shorten: bool, frequent: bool },
     Publish,
     Abandon,
     Peek { key: u64, hold: bool },
+    Walk { state: State, from: End, limit: usize, hold: bool },
     Remove { key: u64 },
     Unpin { nth: usize },
     Repin { nth: usize },
@@ -44,8 +45,13 @@ fn step() -> impl Strategy<Value = Step> {
     let hold = || prop::bool::weighted(0.2);
     prop_oneof![
         30 => (key(), asked(), hold()).prop_map(|(key, asked, hold)| Step::Read { key, asked, hold }),
-        30 => (key(), len, admit(), any::<bool>())
-            .prop_map(|(key, len, how, shorten)| Step::Fill { key, len, how, shorten }),
+        30 => (key(), len, admit(), any::<bool>(), prop::bool::weighted(0.2)).prop_map(
+            |(key, len, how, shorten, frequent)| Step::Fill { key, len, how, shorten, frequent }
+        ),
+        5 => (prop::bool::ANY, prop::bool::ANY, 0..40usize, hold()).prop_map(|(is_mru, is_tail, limit, hold)| {
+            let state = if is_mru { State::Mru } else { State::Mfu };
+            Step::Walk { state, from: if is_tail { End::Tail } else { End::Head }, limit, hold }
+        }),
         25 => Just(Step::Publish),
         2 => Just(Step::Abandon),
         5 => (key(), hold()).prop_map(|(key, hold)| Step::Peek { key, hold }),
@@ -82,6 +88,7 @@ struct Model {
     pins: Vec<(Pin, Version)>,
     anons: Vec<(Anon, u64)>,
     charged: Vec<u64>,
+    cursor: Cursor,
     lookups: u64,
     versions: u64,
 }
@@ -95,6 +102,7 @@ impl Model {
             pins: Vec::new(),
             anons: Vec::new(),
             charged: Vec::new(),
+            cursor: Cursor::new(),
             lookups: 0,
             versions: 0,
         }
@@ -127,14 +135,25 @@ impl Model {
                 assert_eq!(pin.is_some(), self.cache.contains(block(key)));
                 self.found(key, pin, hold);
             }
-            Step::Fill { key, len, how, shorten } => {
+            Step::Fill { key, len, how, shorten, frequent } => {
                 if let Ok(mut anon) = self.cache.admit(block(key), kind(key), len, how) {
                     assert_eq!(anon.len(), len);
                     if shorten {
                         anon.truncate(len / 2).unwrap();
                     }
+                    if frequent {
+                        anon.was_frequent();
+                    }
+                    anon.may_feed(frequent);
                     self.anons.push((anon, key));
                 }
+            }
+            Step::Walk { state, from, limit, hold } => {
+                let mut met = Vec::new();
+                let (cache, cursor) = (&self.cache, &mut self.cursor);
+                cache.candidates(state, Kind::Data, from, cursor, limit, &mut |one| met.push(one.pin));
+                met.iter().for_each(|pin| pin.set_on_flash(true));
+                met.into_iter().for_each(|pin| self.found(pin.key().index, Some(pin), hold));
             }
             Step::Publish => self.publish(),
             Step::Abandon => drop(self.anons.pop()),

@@ -12,6 +12,7 @@ pub mod door;
 mod multilist;
 mod pages;
 mod single;
+mod stand;
 mod sublist;
 
 use smallvec::SmallVec;
@@ -19,6 +20,7 @@ use smallvec::SmallVec;
 pub(crate) use self::multilist::{Multilist, sublist_of};
 pub(crate) use self::pages::{Pages, SLOTS_MAX, SLOTS_MIN};
 pub(crate) use self::single::Single;
+pub(crate) use self::stand::{AT_ONCE, Stand};
 pub(crate) use self::sublist::Node;
 pub use crate::slab::End;
 
@@ -80,6 +82,10 @@ pub(crate) trait List: Send + Sync + std::fmt::Debug {
     /// Adds up to `want` blocks of a sublist to `seen`, from one end inwards.
     fn look(&self, sublist: usize, from: End, want: usize, seen: &mut Sighting);
 
+    /// Goes on with a walk from one end inwards, where it stands: adds up to `want` blocks to `seen`, fewer than
+    /// there are perhaps or none. `false` when there is nothing more.
+    fn go_on(&self, from: End, stand: &mut Stand, want: usize, seen: &mut Sighting) -> bool;
+
     /// Offers blocks to be evicted, the oldest of a sublist first, until it has enough. When the first `want`
     /// gave nothing, more are tried. Returns the bytes that are free now.
     fn pass(&self, sublist: usize, want: usize, by: &mut dyn Evict) -> u64 {
@@ -126,6 +132,7 @@ pub(crate) trait List: Send + Sync + std::fmt::Debug {
 
 #[cfg(test)]
 mod tests {
+    use super::stand::A_TURN;
     use super::*;
 
     fn order(list: &dyn List, end: End) -> Vec<u32> {
@@ -158,5 +165,87 @@ mod tests {
             assert!(seen.is_sorted_by_key(|listed| listed.number));
         }
         assert_eq!((list.bytes(), list.len()), (Some(8000), 8000));
+    }
+
+    /// Walks by `want` blocks a time. `between` is told what was seen.
+    fn walk(list: &dyn List, from: End, want: usize, mut between: impl FnMut(&[Listed])) -> Vec<u32> {
+        let (mut stand, mut all) = (Stand::default(), Vec::new());
+        loop {
+            let mut seen = Sighting::new();
+            let is_more = list.go_on(from, &mut stand, want, &mut seen);
+            assert!(seen.len() <= want && all.len() < 10_000);
+            all.extend(seen.iter().map(|listed| listed.number));
+            if !is_more {
+                return all;
+            }
+            between(&seen);
+        }
+    }
+
+    #[test]
+    fn a_walk_through_sublists_takes_them_in_turn() {
+        let list = Multilist::new(4);
+        (0..400).for_each(|number| _ = list.insert(u64::from(number) << 24, number, 1));
+        let met = walk(&list, End::Tail, 100, |_| {});
+        let of = |turn: usize| -> Vec<u32> { met[turn * A_TURN..(turn + 1) * A_TURN].to_vec() };
+        (0..4).for_each(|turn| {
+            assert!(of(turn).iter().all(|number| number % 4 == turn as u32));
+            assert!(of(turn + 4).iter().all(|number| number % 4 == turn as u32));
+        });
+        assert_eq!(met.iter().collect::<std::collections::HashSet<_>>().len(), 400);
+        assert_eq!(met.len(), 400);
+    }
+
+    #[test]
+    fn a_walk_through_a_sublist_goes_on_behind_what_is_left_of_its_trail() {
+        for want in [1, 3, 8, 64] {
+            let list = Single::default();
+            (0..200).for_each(|number| _ = list.insert(0, number, 1));
+            let mut came = 200;
+            let met = walk(&list, End::Tail, want, |seen| {
+                // All but one that were seen leave, and their nodes are used again.
+                for listed in seen.iter().filter(|listed| listed.number % 5 != 0) {
+                    list.remove(0, listed.place, 1);
+                    list.insert(0, came, 1);
+                    came += 1;
+                }
+            });
+            assert_eq!(met, (0..200).collect::<Vec<_>>(), "by {want}");
+        }
+    }
+
+    #[test]
+    fn a_walk_whose_trail_is_lost_begins_again_and_still_ends() {
+        let list = Single::default();
+        (0..200).for_each(|number| _ = list.insert(0, number, 1));
+        let evicts = |seen: &[Listed]| seen.iter().for_each(|listed| list.remove(0, listed.place, 1));
+        assert_eq!(
+            walk(&list, End::Tail, 7, evicts),
+            (0..200).collect::<Vec<_>>(),
+            "as if it were where it stood"
+        );
+        assert_eq!(list.len(), 0);
+        (0..200).for_each(|number| _ = list.insert(0, number, 1));
+        let moves = |seen: &[Listed]| {
+            for listed in seen {
+                list.remove(0, listed.place, 1);
+                list.insert(0, listed.number, 1);
+            }
+        };
+        assert_eq!(
+            walk(&list, End::Head, 7, moves).len(),
+            200,
+            "the same again and again, but no more than there were"
+        );
+        // Also when the list has become empty, and its nodes are no more.
+        let mut stand = Stand::default();
+        let mut seen = Sighting::new();
+        assert!(list.go_on(End::Tail, &mut stand, 7, &mut seen));
+        let mut all = Sighting::new();
+        list.look(0, End::Tail, usize::MAX, &mut all);
+        evicts(&all);
+        seen.clear();
+        list.go_on(End::Tail, &mut stand, 7, &mut seen);
+        assert!(seen.is_empty() && !list.go_on(End::Tail, &mut stand, 7, &mut seen));
     }
 }

@@ -5,8 +5,8 @@
 
 use crossbeam_utils::CachePadded;
 
-use super::sublist::Sublist;
-use super::{End, List, Sighting};
+use super::sublist::{Sublist, go_on_in_turn};
+use super::{End, List, Sighting, Stand};
 
 /// A list in nearly exact order.
 #[derive(Debug)]
@@ -43,6 +43,10 @@ impl List for Multilist {
 
     fn look(&self, sublist: usize, from: End, want: usize, seen: &mut Sighting) {
         self.0[sublist].look(from, want, seen);
+    }
+
+    fn go_on(&self, from: End, stand: &mut Stand, want: usize, seen: &mut Sighting) -> bool {
+        go_on_in_turn(self.sublists(), |turn| &*self.0[turn], from, stand, (want, seen))
     }
 
     fn bytes(&self) -> Option<u64> {

@@ -1,7 +1,7 @@
 //! One lock a state and kind: exact order, and the lock that every hit waits for.
 
-use super::sublist::Sublist;
-use super::{End, List, Sighting};
+use super::sublist::{Sublist, go_on_in_turn};
+use super::{End, List, Sighting, Stand};
 
 /// A list in exact order.
 #[derive(Debug, Default)]
@@ -22,6 +22,10 @@ impl List for Single {
 
     fn look(&self, _sublist: usize, from: End, want: usize, seen: &mut Sighting) {
         self.0.look(from, want, seen);
+    }
+
+    fn go_on(&self, from: End, stand: &mut Stand, want: usize, seen: &mut Sighting) -> bool {
+        go_on_in_turn(self.sublists(), |_| &self.0, from, stand, (want, seen))
     }
 
     fn bytes(&self) -> Option<u64> {

@@ -74,6 +74,26 @@ impl Anon {
         unsafe { self.owner.arena.shrink(place, from, to) }.ok_or(Full)
     }
 
+    /// Says whether level 2 may have the block, once it is published; if nobody says so, it may not.
+    pub fn may_feed(&mut self, may: bool) {
+        self.arrival.may_be_fed = may;
+    }
+
+    /// Says that the block comes from level 2, and was one of mfu when it was written there: it will be in mfu
+    /// again. Without this it is a block that is seen for the first time, unless a ghost tells more.
+    ///
+    /// The targets do not move for it: how long the lists should be is told by ghosts alone. A guess stays a guess
+    /// (A6), since nobody has asked for it this time, and what is not to stay does not.
+    pub fn was_frequent(&mut self) {
+        let Arrival { goal, kind, is_guess, .. } = self.arrival;
+        if goal == State::Mru && !is_guess {
+            // First in, then out, as everywhere (A4): what is reserved moves with the goal.
+            self.owner.partition.reserve(State::Mfu, kind, self.reserved);
+            self.owner.partition.unreserve(State::Mru, kind, self.reserved);
+            self.arrival.goal = State::Mfu;
+        }
+    }
+
     /// Makes the block findable. A block with the same key is replaced; who has it pinned keeps the
     /// bytes that it had.
     pub fn publish(mut self) -> Pin {

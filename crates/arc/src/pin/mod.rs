@@ -51,17 +51,28 @@ impl Pin {
         key: BlockKey,
         mark: impl Fn(Word) -> Word,
     ) -> Option<(Pin, Word)> {
+        Pin::take_if(owner, number, |header, _| header.key() == key, mark)
+    }
+
+    /// The same if it is the block that `is_it` asks for, by what its header says and its word.
+    #[inline]
+    pub(crate) fn take_if(
+        owner: &Owner,
+        number: u32,
+        is_it: impl Fn(Header<'_>, Word) -> bool,
+        mark: impl Fn(Word) -> Word,
+    ) -> Option<(Pin, Word)> {
         let header = owner.headers.at(number);
         let mut word = header.load();
         loop {
-            if !word.can_be_found() || header.key() != key || word.is_crowded() {
+            if !word.can_be_found() || !is_it(header, word) || word.is_crowded() {
                 return None;
             }
             if is_broken(Fault::PinUnderAnotherWord) {
                 word = header.load();
             }
             let pinned = mark(word).0 + Word::PIN;
-            // Success means that the word is still that under which the key was read.
+            // Success means that the word is still that under which the header was read.
             match header.word().compare_exchange_weak(word.0, pinned, Ordering::AcqRel, Ordering::Acquire) {
                 // SAFETY: the count was raised for it, from a word under which the block could be found.
                 Ok(_) => return Some((unsafe { Pin::adopt(owner, number) }, word)),

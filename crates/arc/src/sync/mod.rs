@@ -51,6 +51,8 @@ pub(crate) enum Fault {
     GhostOutsideBucket,
     /// A look that has found nothing is believed at once.
     FindWithoutCheck,
+    /// A walk believes that the page in which it stands is still the same one.
+    WalkUnchecked,
     /// A page goes back into the chain without a look whether it has become empty.
     PutBackUnchecked,
 }

@@ -18,6 +18,7 @@ mod compact;
 mod page;
 #[cfg(all(test, not(feature = "model")))]
 mod tests;
+mod walk;
 
 use std::collections::VecDeque;
 use std::io;
@@ -26,7 +27,7 @@ use crossbeam_utils::CachePadded;
 use smallvec::SmallVec;
 
 use self::page::{Page, SLOTS_A_LINE};
-use super::{End, Evict, List, Listed, Passed, Sighting};
+use super::{End, Evict, List, Listed, Passed, Sighting, Stand};
 use crate::arena::line::Lines;
 use crate::sync::{AtomicU64, Fault, Mutex, Ordering, is_broken};
 
@@ -298,6 +299,10 @@ impl List for Pages {
                 seen.extend(newest_first.filter_map(block).take(want));
             }
         }
+    }
+
+    fn go_on(&self, from: End, stand: &mut Stand, want: usize, seen: &mut Sighting) -> bool {
+        self.walk_on(from, &mut stand.page, want, seen)
     }
 
     fn pass(&self, _sublist: usize, want: usize, by: &mut dyn Evict) -> u64 {

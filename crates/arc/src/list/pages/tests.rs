@@ -138,3 +138,82 @@ fn pages_that_were_put_together_in_part_go_when_they_are_empty() {
     bench.list.validate().unwrap();
     assert_eq!(bench.list.filled.load(Ordering::Relaxed), 1, "the head is left");
 }
+
+/// Walks on by `limit` blocks a time, with something done in between.
+fn walk(bench: &mut Bench, from: End, limit: usize, mut between: impl FnMut(&mut Bench)) -> Vec<u32> {
+    let (mut stand, mut all) = (Stand::default(), Vec::new());
+    loop {
+        let mut seen = Sighting::new();
+        let is_more = bench.list.go_on(from, &mut stand, limit, &mut seen);
+        assert!(seen.len() <= limit && all.len() < 100_000);
+        all.extend(seen.iter().map(|listed| listed.number));
+        if !is_more {
+            return all;
+        }
+        between(bench);
+    }
+}
+
+#[test]
+fn a_walk_goes_on_behind_pages_that_have_gone() {
+    for limit in [1, 5, 8, 50] {
+        let mut bench = Bench::new(8);
+        (0..2000).for_each(|block| bench.add(block));
+        let (mut next, mut came) = (0, 2000);
+        let met = walk(&mut bench, End::Tail, limit, |bench| {
+            // Whole pages leave and are used again at the head, some before the walk comes to them.
+            for block in next..next + 24 {
+                if block < 2000 && block % 100 < 60 {
+                    bench.take(block);
+                    bench.add(came);
+                    came += 1;
+                }
+            }
+            next += 24;
+        });
+        assert!(met.is_sorted() && met.windows(2).all(|pair| pair[0] < pair[1]), "{met:?}");
+        let still = (0..2000).filter(|block| block % 100 >= 60);
+        assert!(still.clone().all(|block| met.contains(&block)), "by {limit}");
+        assert!(met.iter().all(|&block| block < 2008), "what came into later pages is not met");
+        bench.list.validate().unwrap();
+    }
+}
+
+#[test]
+fn a_walk_meets_what_was_put_together_at_most_once_from_the_tail_and_comes_to_its_end() {
+    for from in [End::Tail, End::Head] {
+        let mut bench = Bench::new(8);
+        (0..4000).for_each(|block| bench.add(block));
+        (0..4000).filter(|block| block % 7 != 0).for_each(|block| bench.take(block));
+        let met = walk(&mut bench, from, 3, Bench::tidy);
+        let mut once: Vec<u32> = met.clone();
+        once.sort_unstable();
+        once.dedup();
+        let all = 4000usize.div_ceil(7);
+        match from {
+            End::Tail => assert!(once == met && met.len() > all / 2, "{} of {all}", met.len()),
+            End::Head => assert!(once.len() == all && met.len() < 2 * all, "{} of {all}", met.len()),
+        }
+        // When nothing moves any more, all are met.
+        assert_eq!(walk(&mut bench, from, 7, |_| {}).len(), all);
+    }
+}
+
+#[test]
+fn many_places_that_were_left_are_passed_in_steps() {
+    let mut bench = Bench::new(8);
+    (0..8000).for_each(|block| bench.add(block));
+    // A page stays at the tail, so that what is gone behind it leaves places: fewer than half of all.
+    (8..3600).for_each(|block| bench.take(block));
+    let (mut stand, mut looks, mut met) = (Stand::default(), 0, 0);
+    let mut seen = Sighting::new();
+    while bench.list.go_on(End::Tail, &mut stand, 64, &mut seen) {
+        looks += 1;
+        met += seen.len();
+        seen.clear();
+    }
+    assert_eq!(met, 8 + 8000 - 3600);
+    // One a page, and one for each 64 places that were left.
+    let pages = 1 + (8000 - 3600) / 8;
+    assert!((pages..pages + 10).contains(&looks) && looks > pages + 3, "{looks} looks at {pages} pages");
+}
