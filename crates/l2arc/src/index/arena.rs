@@ -43,9 +43,6 @@ const _: () = assert!(PAGE_BYTES == 4096);
 const RESERVE: usize = 64 << 30;
 const RESERVE_MIN: usize = 64 << 20;
 
-/// The arena's beginning comes in small pages, so that a small index is small.
-const SMALL_PAGES: usize = 32 << 20;
-
 /// See the module's doc.
 #[derive(Debug)]
 pub(super) struct Arena {
@@ -133,6 +130,7 @@ impl Arena {
             // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing of ours.
             let mapped = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, prot, flags) };
             if let Some(base) = mapped.ok().and_then(|mapped| NonNull::new(mapped.cast::<Packed>())) {
+                // A huge page would come and stay as a whole, whatever of it is in use (L5).
                 // SAFETY: this advice changes no byte of what was just mapped.
                 let told =
                     unsafe { rustix::mm::madvise(base.as_ptr().cast(), bytes, Advice::LinuxNoHugepage) };
@@ -176,19 +174,6 @@ impl Arena {
             }
         }
     }
-}
-
-/// Asks for huge pages but for the beginning, which is all that a small index takes. A look-up goes anywhere in the
-/// index, and with small pages also to where the processor keeps what it knows of pages.
-fn advise_huge(base: NonNull<Packed>, bytes: usize) {
-    let huge = base.as_ptr().wrapping_byte_add(SMALL_PAGES);
-    // SAFETY: this advice changes no byte, and both ranges lie in what was just mapped.
-    let told = unsafe {
-        rustix::mm::madvise(base.as_ptr().cast(), SMALL_PAGES, Advice::LinuxNoHugepage)
-            .and_then(|()| rustix::mm::madvise(huge.cast(), bytes - SMALL_PAGES, Advice::LinuxHugepage))
-    };
-    // A kernel that does not know huge pages is slower, nothing else.
-    let _ = told;
 }
 
 impl Drop for Arena {

@@ -18,7 +18,14 @@
 //! A shard grows by a sixteenth when nine in ten of its slots are taken, in pieces of 512 bytes; so between 85 and 90 %
 //! are, and a block takes 17.8 to 18.9 bytes and what the shards themselves take: 350 KiB.
 //!
-//! What all blocks together take stands in `figures`, where a test holds the process to it.
+//! `figures` holds the process to it.
+//!
+//! # Speed
+//!
+//! A look-up waits for memory once, for the home of the tag: nearly all of its time. Measured only on a busy
+//! machine so far (two cores, ten others who wanted them), ten million blocks: 290 to 530 ns a look-up, hit or
+//! miss; three million: 830 ns a put. `cargo test --release -p arcwell-l2arc --lib -- index::figures --ignored
+//! --nocapture --test-threads=1`
 #[allow(unsafe_code, reason = "an island: see its opening doc")]
 mod arena;
 mod entry;

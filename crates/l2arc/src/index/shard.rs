@@ -277,9 +277,15 @@ impl Shard {
 
     /// The entries that may stay, in order.
     fn gather(&self, stays: impl Fn(Packed) -> bool) -> Vec<Packed> {
-        let mut entries = Vec::with_capacity(self.len as usize);
-        let stays = |entry: &Packed| !entry.is_empty() && stays(*entry);
-        self.row.chunks().for_each(|run| entries.extend(run.iter().copied().filter(stays)));
+        let mut entries = vec![Packed::default(); self.row.len()];
+        let mut len = 0;
+        // Every one is written, and those that stay are counted: which slots are empty cannot be foreseen, and
+        // a branch for each costs more than the rest.
+        for entry in self.row.chunks().flatten() {
+            entries[len] = *entry;
+            len += usize::from(!entry.is_empty() && stays(*entry));
+        }
+        entries.truncate(len);
         entries
     }
 
@@ -312,7 +318,7 @@ const AT_ONCE: usize = 8;
 /// The home of a tag among so many slots.
 #[inline]
 fn home(tag: u32, slots: usize) -> usize {
-    (u64::from(tag) * slots as u64 >> TAG_BITS) as usize
+    ((u64::from(tag) * slots as u64) >> TAG_BITS) as usize
 }
 
 /// So many entries a shard holds before it grows.
