@@ -148,6 +148,7 @@ impl Index {
     }
 
     /// Has what a look-up of a block begins with fetched from memory.
+    #[cfg_attr(not(test), allow(dead_code, reason = "the rebuild's, when it looks ahead"))]
     pub(crate) fn prefetch(&self, key: BlockKey) {
         let hash = key.hash();
         if let Some(shard) = self.shard(hash).try_lock() {
