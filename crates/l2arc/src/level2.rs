@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arcwell_arc::Cache;
 use arcwell_base::atomic::Ordering;
 use arcwell_base::clock::Clock;
 use arcwell_base::lock::Mutex;
@@ -15,7 +16,8 @@ use arcwell_base::{BlockKey, Cause, Error, Kind, Result};
 use crate::device::Device;
 use crate::device::health::Condition;
 use crate::device::label::{self, DeviceId, Label};
-use crate::feed::{Fed, Source};
+use crate::feed::Fed;
+use crate::feed::source::CacheSource;
 use crate::index::{DEVICES, Entry, Index};
 use crate::layout::Found;
 use crate::read::{Job, Want};
@@ -235,8 +237,20 @@ impl Level2 {
         entry.is_some()
     }
 
-    /// One step of a device's feed, from anything that offers blocks.
-    pub(crate) fn feed_from<S: Source>(
+    /// One step of a device's feed: copies blocks that the cache may soon evict, that were published as ones that may be
+    /// fed and are eligible still, and writes the segments that they fill. To be called again after `next`.
+    pub fn feed(&self, id: DeviceId, cache: &Cache, eligible: &dyn Fn(&BlockKey, Kind) -> bool) -> Fed {
+        let Ok(device) = self.device(id) else { return Fed::NOTHING };
+        let mut work = device.work();
+        let mut cursors = std::mem::take(&mut work.feeding.cursors);
+        let fed = device.feed(&self.core, &mut work, &mut CacheSource::new(cache, &mut cursors), eligible);
+        work.feeding.cursors = cursors;
+        fed
+    }
+
+    /// The same, from anything that offers blocks.
+    #[cfg(test)]
+    pub(crate) fn feed_from<S: crate::feed::Source>(
         &self,
         id: DeviceId,
         source: &mut S,

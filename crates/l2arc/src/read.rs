@@ -47,6 +47,10 @@ impl Core {
         let devices = self.devices();
         let mut parts = [const { Vec::<Known<'_, '_>>::new() }; crate::index::DEVICES as usize];
         let count = wants.len() as u64;
+        // Each look-up waits for memory once; those of a batch wait together.
+        if wants.len() > 1 {
+            wants.iter().for_each(|want| self.index.prefetch(want.key));
+        }
         for want in wants.iter_mut() {
             want.found = None;
             let Some(entry) = self.index.get(want.key) else { continue };

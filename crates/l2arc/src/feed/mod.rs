@@ -5,6 +5,7 @@
 //! Blocks come from a [`Source`], so that a test needs no cache.
 
 pub(crate) mod rate;
+pub(crate) mod source;
 
 use std::time::Duration;
 
@@ -52,12 +53,23 @@ pub(crate) trait Source {
     /// Bytes that the cache may hold.
     fn target(&self) -> u64;
 
-    /// Adds up to `limit` blocks of a list to `to`, from where the last call left off, inwards from an end. `false`
-    /// when the list has come to its end: the next call begins anew.
-    fn walk(&mut self, list: ListOf, from: End, limit: usize, to: &mut Vec<Self::Block>) -> bool;
+    /// Looks at up to `limit` blocks of a list, from where the last call left off, inwards from an end, and adds to `to`
+    /// those that may be fed. After the end of the list it begins anew.
+    fn walk(&mut self, list: ListOf, from: End, limit: usize, to: &mut Vec<Self::Block>) -> Walk;
 
     /// Begins anew in all lists.
     fn rewind(&mut self);
+}
+
+/// What was looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Walk {
+    /// Blocks.
+    pub(crate) blocks: u64,
+    /// Bytes of those that were still there.
+    pub(crate) bytes: u64,
+    /// Whether the list has not come to its end.
+    pub(crate) goes_on: bool,
 }
 
 /// A block of a source.
@@ -77,6 +89,7 @@ pub(crate) struct Feeding {
     /// Steps in a row that had room for nothing but metadata.
     metadata_steps: u64,
     was_warm: bool,
+    pub(crate) cursors: source::Cursors,
 }
 
 /// Lists in the order in which they are looked at.
@@ -194,17 +207,16 @@ impl Device {
         while goes_on && step.left > 0 && (step.headroom == 0 || looked < step.headroom) {
             // No more than may be written: what is looked at now is not looked at again soon.
             let limit = (step.left as u64 / usual).clamp(1, BATCH);
-            goes_on = source.walk(list, step.from, limit as usize, &mut batch);
-            let (count, mut bytes) = (batch.len() as u64, 0);
+            let walk = source.walk(list, step.from, limit as usize, &mut batch);
             for block in batch.drain(..) {
-                bytes += block.bytes().len() as u64;
                 self.offer(core, work, step, list, &block);
                 if step.is_failing {
                     return;
                 }
             }
-            looked += bytes;
-            usual = bytes.checked_div(count).unwrap_or(usual).max(1);
+            goes_on = walk.goes_on;
+            looked += walk.bytes.max(walk.blocks);
+            usual = walk.bytes.checked_div(walk.blocks).unwrap_or(usual).max(1);
         }
     }
 

@@ -13,7 +13,7 @@ use arcwell_base::vdev::{Read, Shape, Vdev};
 use arcwell_base::{BlockKey, Error, Kind, ObjectId, Result};
 use rustix::io::Errno;
 
-use crate::feed::{Block, Fed, ListOf, Source};
+use crate::feed::{Block, Fed, ListOf, Source, Walk};
 use crate::level2::{Add, Level2};
 use crate::read::Want;
 use crate::rebuild::Rebuild;
@@ -275,23 +275,25 @@ impl Source for Lists {
         self.target
     }
 
-    fn walk(&mut self, list: ListOf, from: End, limit: usize, to: &mut Vec<Piece>) -> bool {
-        let Some(blocks) = self.lists.get(&at(list)) else { return false };
+    fn walk(&mut self, list: ListOf, from: End, limit: usize, to: &mut Vec<Piece>) -> Walk {
+        let Some(blocks) = self.lists.get(&at(list)) else { return Walk::default() };
         let cursor = self.cursors.entry(at(list)).or_default();
         let end = (*cursor + limit).min(blocks.len());
         let places = *cursor..end;
         self.looked += places.len() as u64;
+        let mut walk = Walk { blocks: places.len() as u64, bytes: 0, goes_on: end < blocks.len() };
         for place in places {
             let block = match from {
                 End::Head => &blocks[place],
                 End::Tail => &blocks[blocks.len() - 1 - place],
             };
+            walk.bytes += block.bytes.len() as u64;
             if !block.is_fed.load(Ordering::Relaxed) {
                 to.push(block.clone());
             }
         }
         *cursor = if end == blocks.len() { 0 } else { end };
-        end < blocks.len()
+        walk
     }
 
     fn rewind(&mut self) {
@@ -311,9 +313,14 @@ pub(super) fn key(index: u64) -> BlockKey {
 /// Bytes that no other block, version or length has.
 pub(super) fn bytes_of(key: BlockKey, version: u64, len: usize) -> Arc<[u8]> {
     let seed = key.hash() ^ version.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ len as u64;
-    let word =
-        |place: u64| (seed.rotate_left((place % 63) as u32) ^ place).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    (0..len).map(|at| word(at as u64 / 8).to_le_bytes()[at % 8]).collect()
+    let mut word = seed | 1;
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        word = word.wrapping_mul(0xd6e8_feb8_6659_fd93).rotate_left(23);
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes.into()
 }
 
 /// A second level with its clock.

@@ -71,7 +71,7 @@ fn len_of(index: u64) -> usize {
 
 impl World {
     fn new(tells: bool) -> World {
-        let (devices, bed) = ([MemDevice::new(2 * MIB), MemDevice::new(MIB + (5 * 64 << 10))], Bed::new());
+        let (devices, bed) = ([MemDevice::new(2 * MIB), MemDevice::new(MIB + 5 * (64 << 10))], Bed::new());
         let ids = devices.each_ref().map(|device| bed.add(device));
         let (versions, unsure, unwanted) = Default::default();
         World { devices, bed, ids, versions, unsure, unwanted, tells }
