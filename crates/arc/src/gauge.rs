@@ -10,6 +10,11 @@ use crate::policy::Rank;
 use crate::sync::plain::{AtomicU64, Ordering};
 
 impl Cache {
+    /// Blocks that were evicted though they might have been fed to level 2 and were not: `arc.evicted_unfed` as of now.
+    pub fn evicted_unfed(&self) -> u64 {
+        self.shared.noted.times(Event::EvictedUnfed)
+    }
+
     /// Brings the gauges of [`Cache::stats`] up to date.
     pub fn refresh_gauges(&self) {
         let (shared, stats) = (&self.shared, self.stats());

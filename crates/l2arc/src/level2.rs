@@ -17,7 +17,7 @@ use crate::device::Device;
 use crate::device::health::Condition;
 use crate::device::label::{self, DeviceId, Label};
 use crate::feed::Fed;
-use crate::feed::source::CacheSource;
+use crate::feed::source::{CacheSource, Cursors};
 use crate::index::{DEVICES, Entry, Index};
 use crate::layout::Found;
 use crate::read::{Job, Want};
@@ -283,6 +283,31 @@ impl Level2 {
         let device = self.device(id)?;
         let mut work = device.work();
         device.flush_if_well(&self.core, &mut work)
+    }
+
+    /// Makes durable what was forgotten up to now, if anything was, and says as which device it is known: for a pool that
+    /// is about to save what binds keys to files.
+    ///
+    /// # Errors
+    /// As [`Level2::flush`].
+    pub fn settle(&self, id: DeviceId) -> Result<u128> {
+        let device = self.device(id)?;
+        let mut work = device.work();
+        if device.owes(&work) {
+            device.flush_if_well(&self.core, &mut work)?;
+        }
+        match device.health.is_readable() {
+            true => Ok(work.superblock.device),
+            false => Err(Error::new("write to a faulted cache device", Cause::Os(rustix::io::Errno::IO))),
+        }
+    }
+
+    /// Feeds what the cache holds without regard to how fast a device may be written, the most frequent and the most
+    /// recent first, until `is_late`; then makes it durable. For a clean stop. Returns the bytes that were copied.
+    pub fn save(&self, id: DeviceId, cache: &Cache, is_late: &dyn Fn() -> bool) -> u64 {
+        let Ok(device) = self.device(id) else { return 0 };
+        let mut work = device.work();
+        device.save(&self.core, &mut work, &mut CacheSource::new(cache, &mut Cursors::default()), is_late)
     }
 
     pub(crate) fn device(&self, id: DeviceId) -> Result<Arc<Device>> {

@@ -21,6 +21,8 @@ arcwell_base::tunables! {
         "l2arc.meta_percent": meta_percent, Percent = 33, 0..=100, live;
         /// Bytes that are written to a cache device at a time. Shorter on small devices; for new ones only.
         "l2arc.segment_size": segment_size, Bytes = 8 << 20, 65_536..=67_108_864, live;
+        /// Whether what memory holds is written to cache devices at a clean stop, for ten seconds at most.
+        "l2arc.save_on_exit": save_on_exit, Switch = 1, 0..=1, live;
         /// Failed reads in a row that take a device out of use; of writes, that stop its feed.
         "l2arc.errors_max": errors_max, Count = 8, 1..=10_000, live;
     }

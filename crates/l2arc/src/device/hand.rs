@@ -253,6 +253,11 @@ impl Device {
         Ok(())
     }
 
+    /// Whether something was forgotten that is not known to be durable.
+    pub(crate) fn owes(&self, work: &Work) -> bool {
+        work.is_unsettled || !work.unflushed.is_empty() || !self.pending.lock().tombstones.is_empty()
+    }
+
     /// What the newest table of an earlier run says is dead: it is said once more in the next one.
     pub(crate) fn continue_from(&self, work: &mut Work, newest: &Table) {
         if work.last.0 == 0 && newest.sequence + 1 == self.next() {

@@ -117,6 +117,8 @@ struct Step<'a> {
     from: End,
     data_blocks: u64,
     is_failing: bool,
+    /// Whether there is no time for more.
+    is_late: &'a dyn Fn() -> bool,
 }
 
 impl Device {
@@ -160,6 +162,7 @@ impl Device {
             from: if is_warm { End::Tail } else { End::Head },
             data_blocks: 0,
             is_failing: false,
+            is_late: &|| false,
         };
         if left > 0 {
             self.pending.lock().watch();
@@ -167,6 +170,38 @@ impl Device {
             self.pending.lock().unwatch();
         }
         self.end_step(core, work, &step, &pace)
+    }
+
+    /// Copies all that the device has room for and is worth it, from the heads on, without a limit but `is_late`. Returns
+    /// the bytes.
+    pub(crate) fn save<S: Source>(
+        &self,
+        core: &Core,
+        work: &mut Work,
+        source: &mut S,
+        is_late: &dyn Fn() -> bool,
+    ) -> u64 {
+        if !self.health.is_writable() || self.next() == 0 {
+            return 0;
+        }
+        let mut step = Step {
+            tunables: &core.tunables,
+            eligible: &|_, _| true,
+            // More would overwrite what was just written.
+            left: i64::try_from(self.bytes() / 2).unwrap_or(i64::MAX),
+            spent: 0,
+            headroom: 0,
+            from: End::Head,
+            data_blocks: 0,
+            is_failing: false,
+            is_late,
+        };
+        self.pending.lock().watch();
+        for list in lists(core.tunables.mfuonly(), true) {
+            self.fill_from(core, work, source, &mut step, list);
+        }
+        self.pending.lock().unwatch();
+        step.spent
     }
 
     fn end_step(&self, core: &Core, work: &mut Work, step: &Step<'_>, pace: &Pace) -> Fed {
@@ -204,7 +239,8 @@ impl Device {
         let (mut looked, mut usual) = (0, USUAL);
         let mut batch = Vec::new();
         let mut goes_on = true;
-        while goes_on && step.left > 0 && (step.headroom == 0 || looked < step.headroom) {
+        let headroom = if step.headroom == 0 { u64::MAX } else { step.headroom };
+        while goes_on && step.left > 0 && looked < headroom && !(step.is_late)() {
             // No more than may be written: what is looked at now is not looked at again soon.
             let limit = (step.left as u64 / usual).clamp(1, BATCH);
             let walk = source.walk(list, step.from, limit as usize, &mut batch);
