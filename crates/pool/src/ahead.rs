@@ -106,20 +106,13 @@ impl Dataset {
             return;
         }
         let mut run: SmallVec<[Lead; 4]> = SmallVec::new();
-        let mut bytes = 0;
         for step in 0..ahead.count {
             let index = ahead.first + step * ahead.stride;
             let key = BlockKey::new(object, index);
             let len = block_len(index, &identity) as u64;
             let is_adjacent = run.last().is_none_or(|lead| lead.key().index + 1 == index);
             if !is_adjacent {
-                self.land_guess(
-                    node,
-                    &identity,
-                    sequence,
-                    std::mem::take(&mut run),
-                    std::mem::take(&mut bytes),
-                );
+                self.land_guess(node, &identity, sequence, std::mem::take(&mut run));
             }
             let is_there = len == 0 || self.blocks.lookup(key, Kind::Data, Asked::Prefetch).is_some();
             if is_there {
@@ -127,23 +120,15 @@ impl Dataset {
             }
             if let Claim::Lead(lead) = self.flights.claim(key, sequence) {
                 run.push(lead);
-                bytes += len;
             }
         }
-        self.land_guess(node, &identity, sequence, run, bytes);
+        self.land_guess(node, &identity, sequence, run);
     }
 
-    fn land_guess(
-        &self,
-        node: &Znode,
-        identity: &ObjectIdentity,
-        sequence: u64,
-        run: SmallVec<[Lead; 4]>,
-        bytes: u64,
-    ) {
+    fn land_guess(&self, node: &Znode, identity: &ObjectIdentity, sequence: u64, run: SmallVec<[Lead; 4]>) {
         if !run.is_empty() {
             self.shared.stats.prefetch_blocks.add(run.len() as u64);
-            self.fill(node, identity, sequence, run, bytes, Asked::Prefetch);
+            self.fill(node, identity, sequence, run, Asked::Prefetch);
         }
     }
 }

@@ -6,18 +6,28 @@ use std::sync::Arc;
 use arcwell_arc::{Admit, Anon, Asked, Cache, Full, Keep, Pin};
 use arcwell_base::{BlockKey, Kind};
 
+use crate::flash::Flash;
+use crate::property::CacheMode;
 use crate::recorder::{Act, Recorder};
 use crate::znode::Znode;
 
 /// The shared cache, with what records one dataset's requests.
 pub(crate) struct Blocks {
     cache: Arc<Cache>,
+    flash: Arc<Flash>,
+    /// What of it level 2 may have.
+    secondarycache: CacheMode,
     recorder: Recorder,
 }
 
 impl Blocks {
-    pub(crate) fn new(cache: Arc<Cache>, recorder: Recorder) -> Self {
-        Blocks { cache, recorder }
+    pub(crate) fn new(
+        cache: Arc<Cache>,
+        flash: Arc<Flash>,
+        secondarycache: CacheMode,
+        recorder: Recorder,
+    ) -> Self {
+        Blocks { cache, flash, secondarycache, recorder }
     }
 
     pub(crate) fn recorder(&self) -> &Recorder {
@@ -73,18 +83,29 @@ impl Blocks {
         if self.recorder.is_on() {
             self.recorder.note_charge(self.cache.charged());
         }
-        let anon = self.cache.admit(key, kind, len, how)?;
+        let mut anon = self.cache.admit(key, kind, len, how)?;
+        // Metadata belongs to objects of this run alone, and is asked of the origin when memory has lost it.
+        anon.may_feed(kind == Kind::Data && self.secondarycache.covers(kind));
         let act =
             Act::Admit { kind, is_guess: how.asked == Asked::Prefetch, stays: how.keep == Keep::Cached };
         Ok(Filling { anon, act, recorder: &self.recorder })
     }
 
-    /// See [`Cache::remove`].
+    /// See [`Cache::remove`]. Level 2 forgets the block as well.
     pub(crate) fn remove(&self, key: BlockKey) -> bool {
         if self.recorder.is_on() {
             self.recorder.note(key, 0, Act::Remove);
         }
-        self.cache.remove(key)
+        let was_there = self.cache.remove(key);
+        self.flash.forget(key);
+        was_there
+    }
+
+    /// Publishes a block that is no longer what it was: level 2 forgets the old one.
+    pub(crate) fn replace(&self, filling: Filling<'_>) {
+        let key = filling.anon.key();
+        drop(filling.publish());
+        self.flash.forget(key);
     }
 }
 
@@ -96,6 +117,11 @@ pub(crate) struct Filling<'a> {
 }
 
 impl Filling<'_> {
+    /// See [`Anon::was_frequent`].
+    pub(crate) fn was_frequent(&mut self) {
+        self.anon.was_frequent();
+    }
+
     /// See [`Anon::publish`].
     pub(crate) fn publish(self) -> Pin {
         // Before it can be found: nobody's hit is recorded ahead of it.

@@ -23,6 +23,7 @@ use parking_lot::{Mutex, RwLock};
 use rustix::io::Errno;
 
 use crate::blocks::Blocks;
+use crate::flash::Flash;
 use crate::flight::Flights;
 use crate::metadata::{self, Dnode, NameHash};
 use crate::object::Objects;
@@ -125,6 +126,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) objects: Arc<Objects>,
     pub(crate) identities: Arc<dyn IdentityStore>,
+    pub(crate) flash: Arc<Flash>,
 }
 
 impl Shared {
@@ -191,7 +193,12 @@ impl Dataset {
             has_other_names: false,
         };
         let recorder = Recorder::new(Arc::clone(&shared.clock), Arc::clone(&shared.stats));
-        let blocks = Blocks::new(Arc::clone(&shared.cache), recorder);
+        let blocks = Blocks::new(
+            Arc::clone(&shared.cache),
+            Arc::clone(&shared.flash),
+            properties.secondarycache,
+            recorder,
+        );
         let account = Arc::new(Account { cache: shared.cache.clone(), stats: shared.stats.clone() });
         let root = Znode::new(stat.id, stat.kind, identity, None, &account);
         let znodes = ZnodeTable::new();

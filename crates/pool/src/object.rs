@@ -67,9 +67,11 @@ impl Objects {
         self.pending.lock().len()
     }
 
-    /// Writes what is pending. On failure it stays pending.
-    pub(crate) fn checkpoint(&self) -> Result<()> {
+    /// Writes what is pending. On failure it stays pending. What must be durable before is done by `settle`, after
+    /// it is fixed what will be written.
+    pub(crate) fn checkpoint(&self, settle: impl FnOnce() -> Result<()>) -> Result<()> {
         let pending = self.pending.lock().clone();
+        settle()?;
         let mut datasets: Vec<DatasetId> = pending.keys().map(|(dataset, _)| *dataset).collect();
         datasets.sort_unstable();
         datasets.dedup();

@@ -12,12 +12,16 @@ use arcwell_arc::Cache;
 use arcwell_base::identity::IdentityStore;
 use arcwell_base::origin::Origin;
 use arcwell_base::table::{BadSetting, Kstats, Sample, Tunables};
+use arcwell_base::vdev::Vdev;
 use arcwell_base::{Clock, Error, Result};
-use parking_lot::{Condvar, Mutex, RwLock};
+use arcwell_l2arc::{DeviceId, DeviceReport};
+use parking_lot::{Mutex, RwLock};
 
 use crate::dataset::{Dataset, Shared};
+use crate::flash::Flash;
 use crate::object::Objects;
 use crate::property::Properties;
+use crate::signal::Signal;
 use crate::tunable::{PoolStats, PoolTunables};
 use crate::workers::Workers;
 use crate::znode::ZNODE_BYTES;
@@ -26,9 +30,13 @@ use crate::znode::ZNODE_BYTES;
 const ROUND: Duration = Duration::from_millis(100);
 /// Znodes whose holders are asked to let go in one round.
 const PRUNE_MAX: u64 = 16_384;
+/// How long memory is written to flash at a clean stop, at most.
+const SAVE_MAX: Duration = Duration::from_secs(10);
 
 /// What a pool is made of.
 pub struct PoolConfig {
+    /// Which pool it is: cache devices serve it alone.
+    pub id: u128,
     /// The cache.
     pub arc: arcwell_arc::Config,
     /// Where identities are kept.
@@ -51,12 +59,6 @@ pub struct Pool {
     signal: Arc<Signal>,
 }
 
-#[derive(Default)]
-struct Signal {
-    is_stopping: Mutex<bool>,
-    changed: Condvar,
-}
-
 impl std::fmt::Debug for Pool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pool").field("datasets", &*self.datasets.read()).finish_non_exhaustive()
@@ -67,8 +69,11 @@ impl Pool {
     /// A pool without datasets.
     pub fn new(config: PoolConfig) -> Arc<Pool> {
         let tunables = Arc::new(PoolTunables::default());
+        let cache = Arc::new(Cache::new(config.arc));
+        let (identities, clock) = (Arc::clone(&config.identities), Arc::clone(&config.clock));
         let shared = Shared {
-            cache: Arc::new(Cache::new(config.arc)),
+            flash: Arc::new(Flash::new(config.id, Arc::clone(&cache), identities, clock)),
+            cache,
             workers: Arc::new(Workers::new(Arc::clone(&tunables))),
             tunables,
             stats: Arc::default(),
@@ -119,9 +124,9 @@ impl Pool {
         &self.shared.stats
     }
 
-    /// Every table of tunables: the cache's and the pool's.
+    /// Every table of tunables: the cache's, the pool's and level 2's.
     pub fn all_tunables(&self) -> Vec<&dyn Tunables> {
-        vec![self.shared.cache.tunables(), &*self.shared.tunables]
+        vec![self.shared.cache.tunables(), &*self.shared.tunables, self.shared.flash.level2().tunables()]
     }
 
     /// Every statistic of the cache and the pool, as of now.
@@ -136,6 +141,7 @@ impl Pool {
         stats.identities_pending.set(self.shared.objects.pending() as u64);
         let mut samples = self.shared.cache.stats().samples();
         samples.extend(stats.samples());
+        samples.extend(self.shared.flash.samples());
         samples
     }
 
@@ -177,6 +183,28 @@ impl Pool {
         Ok(dataset)
     }
 
+    /// Adds a cache device: flash behind memory. One that this pool had before, and that missed nothing, is warm;
+    /// what is not ours is refused unless `force`.
+    ///
+    /// # Errors
+    /// The device's; what it holds instead; as many as there may be.
+    pub fn add_cache_device(&self, vdev: Arc<dyn Vdev>, force: bool) -> Result<DeviceId> {
+        self.shared.flash.add(vdev, force)
+    }
+
+    /// Takes a cache device out.
+    ///
+    /// # Errors
+    /// It is not there; its own, and then it is out all the same.
+    pub fn remove_cache_device(&self, device: DeviceId) -> Result<()> {
+        self.shared.flash.remove(device)
+    }
+
+    /// The cache devices.
+    pub fn cache_devices(&self) -> Vec<DeviceReport> {
+        self.shared.flash.devices()
+    }
+
     /// The datasets.
     pub fn datasets(&self) -> Vec<Arc<Dataset>> {
         self.datasets.read().clone()
@@ -193,7 +221,16 @@ impl Pool {
         }
         self.end_datasets();
         self.shared.workers.stop();
+        self.shared.flash.stop(self.save_for());
         self.checkpoint();
+    }
+
+    /// How long what lies in memory may be written to flash at the end.
+    fn save_for(&self) -> Duration {
+        match self.shared.flash.level2().tunables().save_on_exit() {
+            0 => Duration::ZERO,
+            _ => SAVE_MAX,
+        }
     }
 
     /// Nobody is told of anything any more. A watch must not be left to the last who holds a dataset:
@@ -205,8 +242,9 @@ impl Pool {
         }
     }
 
-    fn checkpoint(&self) {
-        if let Err(error) = self.shared.objects.checkpoint() {
+    /// Writes what has to be remembered of files; as it is done every `pool.checkpoint_interval` and at the end.
+    pub fn checkpoint(&self) {
+        if let Err(error) = self.shared.objects.checkpoint(|| self.shared.flash.settle()) {
             tracing::error!(%error, "identities could not be written: files will be new objects next time");
         }
     }
@@ -250,22 +288,7 @@ impl Drop for Pool {
         }
         self.end_datasets();
         self.shared.workers.stop();
+        self.shared.flash.stop(Duration::ZERO);
         self.checkpoint();
-    }
-}
-
-impl Signal {
-    /// Waits; `true` when it is time to stop.
-    fn wait(&self, at_most: Duration) -> bool {
-        let mut is_stopping = self.is_stopping.lock();
-        if !*is_stopping {
-            self.changed.wait_for(&mut is_stopping, at_most);
-        }
-        *is_stopping
-    }
-
-    fn stop(&self) {
-        *self.is_stopping.lock() = true;
-        self.changed.notify_all();
     }
 }

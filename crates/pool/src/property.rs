@@ -55,7 +55,7 @@ macro_rules! words {
 }
 
 words! {
-    /// Which kinds of blocks something applies to (`primarycache`, `prefetch`).
+    /// Which kinds of blocks something applies to (`primarycache`, `secondarycache`, `prefetch`).
     CacheMode {
         /// Data and metadata.
         All = "all",
@@ -94,6 +94,8 @@ impl CacheMode {
 pub struct Properties {
     /// What the memory tier keeps.
     pub primarycache: CacheMode,
+    /// What the flash tier keeps of it.
+    pub secondarycache: CacheMode,
     /// Bytes a block for objects that are first seen from now on: a power of two, 512 B to 16 MiB.
     pub recordsize: u32,
     /// How foreign changes are noticed.
@@ -117,6 +119,7 @@ impl Default for Properties {
     fn default() -> Self {
         Properties {
             primarycache: CacheMode::All,
+            secondarycache: CacheMode::All,
             recordsize: 128 << 10,
             coherence: Coherence::Timeout,
             attr_timeout: Duration::from_secs(1),

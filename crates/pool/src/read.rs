@@ -1,4 +1,4 @@
-//! Reading: cache, else one flight to the origin for adjacent misses.
+//! Reading: memory, then flash, else one flight to the origin for adjacent misses.
 //!
 //! A read that the cache can answer is answered on the thread that asked ([`OpenFile::cached_read`]):
 //! no allocation, no other thread. What it could not find goes, with what it found, to
@@ -49,6 +49,9 @@ pub struct PartRead {
     /// The block that was asked for and not there: counted already.
     missed: Option<u64>,
 }
+
+/// What came of blocks that were read, by their index.
+pub(crate) type Outcomes = SmallVec<[(u64, Outcome); 8]>;
 
 /// How one attempt at a read ended.
 enum Attempt {
@@ -278,46 +281,59 @@ impl Dataset {
         run: &mut Run,
         waiting: &mut SmallVec<[(u64, Wait); 8]>,
     ) {
-        let Run { leads, bytes } = std::mem::take(run);
+        let Run { leads, .. } = std::mem::take(run);
         if leads.is_empty() {
             return;
         }
-        let landed = self.fill(node, identity, sequence, leads, bytes, Asked::Demand);
+        let landed = self.fill(node, identity, sequence, leads, Asked::Demand);
         waiting.extend(landed.into_iter().map(|(index, outcome)| (index, Wait::Ended(outcome))));
     }
 
-    /// One read of the origin for adjacent blocks, kept if the file did not change meanwhile. Ends
-    /// the flights, and returns their outcomes.
+    /// Reads adjacent blocks, from flash what is there, and keeps them if the file did not change meanwhile. Ends
+    /// the flights, and returns their outcomes in the order of the file.
     pub(crate) fn fill(
         &self,
         node: &Znode,
         identity: &ObjectIdentity,
         sequence: u64,
         leads: SmallVec<[Lead; 4]>,
-        bytes: u64,
         asked: Asked,
-    ) -> SmallVec<[(u64, Outcome); 8]> {
+    ) -> Outcomes {
+        let mut outcomes = Outcomes::new();
+        let mut rest = self.fill_from_flash(node, identity, sequence, leads, asked, &mut outcomes);
+        while !rest.is_empty() {
+            let is_behind = |pair: &[Lead]| pair[0].key().index + 1 == pair[1].key().index;
+            let adjacent = 1 + rest.windows(2).take_while(|pair| is_behind(pair)).count();
+            let run = rest.drain(..adjacent).collect();
+            self.fill_from_origin(node, identity, sequence, run, asked, &mut outcomes);
+        }
+        outcomes.sort_unstable_by_key(|(index, _)| *index);
+        outcomes
+    }
+
+    /// The same by one read of the origin.
+    fn fill_from_origin(
+        &self,
+        node: &Znode,
+        identity: &ObjectIdentity,
+        sequence: u64,
+        leads: SmallVec<[Lead; 4]>,
+        asked: Asked,
+        outcomes: &mut Outcomes,
+    ) {
         let landed = match &leads[..] {
             [lead] => self.read_one(node, identity, lead.key(), sequence, asked),
-            leads => self.read_joined(node, identity, leads, bytes, sequence, asked),
+            leads => self.read_joined(node, identity, leads, sequence, asked),
         };
-        let mut outcomes = SmallVec::new();
-        match landed {
-            Ok(pieces) => {
-                for (lead, piece) in leads.into_iter().zip(pieces) {
-                    let outcome = piece.map_or(Outcome::Changed, Outcome::Landed);
-                    outcomes.push((lead.key().index, outcome.clone()));
-                    lead.end(outcome);
-                }
-            }
-            Err(error) => {
-                for lead in leads {
-                    outcomes.push((lead.key().index, Outcome::Failed(error.errno())));
-                    lead.end(Outcome::Failed(error.errno()));
-                }
-            }
+        let pieces = landed.map_err(|error| error.errno());
+        for (place, lead) in leads.into_iter().enumerate() {
+            let outcome = match &pieces {
+                Ok(pieces) => pieces[place].clone().map_or(Outcome::Changed, Outcome::Landed),
+                Err(errno) => Outcome::Failed(*errno),
+            };
+            outcomes.push((lead.key().index, outcome.clone()));
+            lead.end(outcome);
         }
-        outcomes
     }
 
     /// Reads one block straight into its buffer.
@@ -357,12 +373,11 @@ impl Dataset {
         node: &Znode,
         identity: &ObjectIdentity,
         leads: &[Lead],
-        bytes: u64,
         sequence: u64,
         asked: Asked,
     ) -> Result<SmallVec<[Option<Piece>; 4]>> {
         let offset = leads[0].key().index * u64::from(identity.record_size);
-        let mut joined = vec![0; bytes as usize];
+        let mut joined = vec![0; leads.iter().map(|lead| block_len(lead.key().index, identity)).sum()];
         if !self.read_origin(node, identity, offset, &mut joined, leads.len() as u64)? {
             return Ok(leads.iter().map(|_| None).collect());
         }
@@ -387,13 +402,19 @@ impl Dataset {
         Ok(pieces)
     }
 
-    fn keep(&self, kind: Kind) -> Keep {
+    pub(crate) fn keep(&self, kind: Kind) -> Keep {
         if self.properties.primarycache.covers(kind) { Keep::Cached } else { Keep::Uncached }
     }
 
     /// Puts a filled block into the cache, unless the file changed since `sequence` was noted or
     /// what was read is too young to be trusted: then the reader alone gets it.
-    fn land(&self, node: &Znode, read_as: &ObjectIdentity, anon: Filling<'_>, sequence: u64) -> Piece {
+    pub(crate) fn land(
+        &self,
+        node: &Znode,
+        read_as: &ObjectIdentity,
+        anon: Filling<'_>,
+        sequence: u64,
+    ) -> Piece {
         let identity = node.identity.lock();
         let is_same = identity.object == read_as.object && identity.version.size == read_as.version.size;
         if is_same && !identity.is_young && sequence.is_multiple_of(2) && node.sequence() == sequence {

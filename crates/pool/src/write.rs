@@ -149,7 +149,7 @@ impl Dataset {
         anon[known..at.max(known)].fill(0);
         anon[at..end].copy_from_slice(patched.data);
         anon[end.max(known)..].fill(0);
-        drop(anon.publish());
+        self.blocks.replace(anon);
         true
     }
 

@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arcwell_arc::{Config, ListKind};
+use arcwell_arc::{Config, ListKind, Policy};
 use arcwell_backend::layer::{Call, Layer, Layered};
 use arcwell_backend::{Counted, DirOptions, DirOrigin, Faulty, MemoryIdentities, Operation, OriginStats};
 use arcwell_base::clock::ManualClock;
 use arcwell_base::identity::IdentityStore;
 use arcwell_base::origin::{Caller, Stat};
 use arcwell_base::table::Kstats;
+use arcwell_base::vdev::Vdev;
 use arcwell_base::{Clock, Result};
 use arcwell_pool::{
     CacheMode, Coherence, Dataset, Looked, OpenFile, OpenHow, Pool, PoolConfig, Properties, WriteHow,
@@ -36,9 +37,11 @@ pub struct Plan {
     pub properties: Properties,
     pub cache: u64,
     pub lists: ListKind,
+    pub policy: Policy,
     pub descriptors_max: usize,
     pub identities: Arc<dyn IdentityStore>,
     pub clock: Arc<ManualClock>,
+    pub devices: Vec<Arc<dyn Vdev>>,
 }
 
 impl Plan {
@@ -55,10 +58,23 @@ impl Plan {
             },
             cache: 8 << 20,
             lists: ListKind::Pages,
+            policy: Policy::Adaptive,
             descriptors_max: 256,
             identities: Arc::new(MemoryIdentities::default()),
             clock,
+            devices: Vec::new(),
         }
+    }
+
+    pub fn policy(mut self, policy: Policy) -> Plan {
+        self.policy = policy;
+        self
+    }
+
+    /// With a cache device more.
+    pub fn device(mut self, device: Arc<dyn Vdev>) -> Plan {
+        self.devices.push(device);
+        self
     }
 
     pub fn recordsize(mut self, bytes: u32) -> Plan {
@@ -108,9 +124,15 @@ impl Plan {
         let counts = Arc::new(OriginStats::default());
         let counted = Arc::new(Counted::new(origin, Arc::clone(&counts)));
         let faulty = Arc::new(Faulty::new(counted));
-        let arc = Config { lists: self.lists, typical_block: 4096, ..Config::new(self.cache) };
+        let arc =
+            Config { lists: self.lists, policy: self.policy, typical_block: 4096, ..Config::new(self.cache) };
         let clock: Arc<dyn Clock> = self.clock.clone();
-        let pool = Pool::new(PoolConfig { arc, identities: self.identities, clock });
+        let pool = Pool::new(PoolConfig { id: 1, arc, identities: self.identities, clock });
+        // What is in a segment that is still being filled is not found yet.
+        pool.set_tunable("l2arc.segment_size", "128K").unwrap();
+        for device in self.devices {
+            pool.add_cache_device(device, false).unwrap();
+        }
         let dataset = pool.add_dataset("bed", faulty.clone(), self.properties).unwrap();
         Bed { home, pool, dataset, clock: self.clock, faulty, counts, held: Mutex::default() }
     }
