@@ -18,8 +18,8 @@ use tokio::net::UnixStream;
 use tokio::runtime::Runtime;
 
 use super::wire::{
-    Cached, NewValue, PrimeEvent, PrimeProgress, PrimeRequest, Refusal, Stat, Status, TraceRequest, Tunable,
-    UnmountRequest, WirePath,
+    AddRequest, Cached, NewValue, PrimeEvent, PrimeProgress, PrimeRequest, Refusal, RemoveRequest, Stat,
+    Status, TraceRequest, Tunable, UnmountRequest, WirePath,
 };
 
 /// How long an answer may take. Priming has no limit: its lines show that it lives.
@@ -157,6 +157,23 @@ impl Client {
     pub fn cached(&self, path: &Path) -> Result<Cached> {
         let path = percent_encode(path.as_os_str().as_bytes(), ENCODED);
         self.ask(Method::GET, &format!("/cached?path={path}"), &())
+    }
+
+    /// Adds a cache device.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with what is wrong with it, or what it holds instead.
+    pub fn add_cache(&self, request: &AddRequest) -> Result<()> {
+        self.ask::<AddRequest>(Method::POST, "/cache", request).map(drop)
+    }
+
+    /// Takes the cache device out that was added by a path.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] when there is none.
+    pub fn remove_cache(&self, path: &Path) -> Result<()> {
+        let request = RemoveRequest { path: path.into() };
+        self.ask::<RemoveRequest>(Method::POST, "/cache/remove", &request).map(drop)
     }
 
     /// Unmounts.

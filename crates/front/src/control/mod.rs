@@ -46,6 +46,7 @@ pub use client::{Client, ClientError};
 pub use plane::{ControlPlane, Take, range};
 pub use server::Server;
 pub use wire::{
-    CacheStatus, Cached, CachedRow, DatasetStatus, Health, NewValue, PrimeEvent, PrimeProgress, PrimeRequest,
-    Refusal, Stat, Status, TraceRequest, Tunable, UnmountRequest, WirePath,
+    AddRequest, CacheStatus, Cached, CachedRow, DatasetStatus, DeviceCondition, DeviceStatus, Health,
+    NewValue, PrimeEvent, PrimeProgress, PrimeRequest, Refusal, RemoveRequest, Stat, Status, TraceRequest,
+    Tunable, UnmountRequest, WirePath,
 };

@@ -6,7 +6,7 @@ use std::path::Path;
 use arcwell_base::Result;
 use arcwell_base::table::{Form, Sample, Setting, TunableRow};
 
-use super::wire::{Cached, PrimeProgress, Status};
+use super::wire::{AddRequest, Cached, PrimeProgress, Status};
 
 /// The daemon, as the control socket sees it.
 ///
@@ -45,6 +45,18 @@ pub trait ControlPlane: Send + Sync + 'static {
     /// # Errors
     /// When there is no such dataset, or it is being recorded already.
     fn record(&self, dataset: &str, has_names: bool) -> Result<Take>;
+
+    /// Adds a cache device.
+    ///
+    /// # Errors
+    /// What is wrong with it, or what it holds instead.
+    fn add_cache(&self, request: &AddRequest) -> Result<()>;
+
+    /// Takes the cache device out that was added by this path.
+    ///
+    /// # Errors
+    /// When there is none; its own, and then it is out all the same.
+    fn remove_cache(&self, path: &Path) -> Result<()>;
 
     /// Unmounts; the daemon ends by itself once its mount is gone.
     ///

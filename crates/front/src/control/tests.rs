@@ -71,12 +71,26 @@ impl ControlPlane for Fake {
                 state: WirePath("/state".into()),
             },
             datasets: Vec::new(),
+            devices: Vec::new(),
             pending: [("test.waiting".to_owned(), 4)].into(),
         }
     }
 
     fn settings(&self) -> Vec<Setting> {
         self.tunables.settings()
+    }
+
+    fn add_cache(&self, request: &AddRequest) -> Result<()> {
+        match request.force {
+            true => Ok(()),
+            false => {
+                Err(Error::invalid("add a cache device", "it is somebody else's").about(&*request.path.0))
+            }
+        }
+    }
+
+    fn remove_cache(&self, path: &Path) -> Result<()> {
+        Err(Error::invalid("remove a cache device", "there is none").about(path))
     }
 
     fn set(
@@ -348,4 +362,17 @@ fn connections_are_bounded_and_idle_ones_do_not_delay_the_end() {
 fn nobody_at_the_socket_is_said_plainly() {
     let error = Client::new(Path::new("/nowhere/x.sock")).unwrap().stat().unwrap_err();
     assert!(error.to_string().starts_with("no daemon at /nowhere/x.sock: "), "{error}");
+}
+
+#[test]
+fn cache_devices_come_and_go_by_absolute_paths() {
+    let running = run();
+    let request = |path: &str, force| AddRequest { path: WirePath(path.into()), size: Some(1 << 30), force };
+    let add = |path, force| running.client.add_cache(&request(path, force));
+    add("/fast/l2", true).unwrap();
+    let line = |text: &str| (400, text.to_owned());
+    assert_eq!(refused(add("/l2", false)), line("add a cache device /l2: it is somebody else's"));
+    assert_eq!(refused(add("l2", true)), line("l2: not an absolute path"));
+    let removed = running.client.remove_cache(Path::new("/l2"));
+    assert_eq!(refused(removed), line("remove a cache device /l2: there is none"));
 }

@@ -33,6 +33,9 @@ pub struct Status {
     pub cache: CacheStatus,
     /// What it serves.
     pub datasets: Vec<DatasetStatus>,
+    /// Its cache devices.
+    #[serde(default)]
+    pub devices: Vec<DeviceStatus>,
     /// Work that is not finished, by statistic; empty when there is none.
     pub pending: BTreeMap<String, u64>,
 }
@@ -67,6 +70,63 @@ pub struct DatasetStatus {
     pub health: Health,
     /// Its properties, as people write them.
     pub properties: BTreeMap<String, String>,
+}
+
+/// One cache device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceStatus {
+    /// Its path.
+    pub path: WirePath,
+    /// How it does.
+    pub condition: DeviceCondition,
+    /// Bytes that blocks may take on it.
+    pub size: u64,
+    /// Bytes of the blocks that it holds.
+    pub used: u64,
+    /// Blocks that it holds.
+    pub blocks: u64,
+    /// Blocks that were read from it since it was added.
+    pub hits: u64,
+    /// Reads and writes of it that failed, and blocks that were not what was written.
+    pub errors: u64,
+    /// Whether the machine's page cache lies in between, since the file system does not let it be left out.
+    pub is_buffered: bool,
+    /// Of how many parts how many are known again, until all are.
+    pub rebuild: Option<(u32, u32)>,
+}
+
+/// How a cache device does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeviceCondition {
+    /// Well.
+    Online,
+    /// It fails now and then, or can only be read.
+    Degraded,
+    /// It is of no use any more.
+    Faulted,
+}
+
+/// The body of `POST /cache`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddRequest {
+    /// The absolute path of a file or block device.
+    pub path: WirePath,
+    /// Bytes of a file that is to be made.
+    #[serde(default)]
+    pub size: Option<u64>,
+    /// Whether what is not ours is overwritten.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// The body of `POST /cache/remove`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemoveRequest {
+    /// The path by which the device was added.
+    pub path: WirePath,
 }
 
 /// Whether an origin answers.

@@ -80,6 +80,7 @@ pub(crate) fn dataset(origin: &Path, coherence: Coherence) -> (Arc<Pool>, Arc<Da
 
 fn counted(origin: &Path, coherence: Coherence) -> (Arc<Pool>, Arc<Dataset>, Arc<OriginStats>) {
     let pool = Pool::new(PoolConfig {
+        id: 1,
         arc: arcwell_pool::CacheConfig::new(64 << 20),
         identities: Arc::new(MemoryIdentities::default()),
         clock: Arc::new(SystemClock::default()),

@@ -26,8 +26,8 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use super::{BODY_BYTES_MAX, PRIMES_MAX, Shared, TAKE_INTERVAL, unix_time};
 use crate::control::plane::{ControlPlane, Take};
 use crate::control::wire::{
-    Cached, NewValue, PrimeEvent, PrimeProgress, PrimeRequest, Refusal, Stat, Status, TraceRequest, Tunable,
-    UnmountRequest, WirePath,
+    AddRequest, Cached, NewValue, PrimeEvent, PrimeProgress, PrimeRequest, Refusal, RemoveRequest, Stat,
+    Status, TraceRequest, Tunable, UnmountRequest, WirePath,
 };
 
 /// The shortest time between two lines of progress: more would only be noise on the socket.
@@ -42,6 +42,8 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/tunables/{name}", put(set))
         .route("/prime", post(prime))
         .route("/cached", get(cached))
+        .route("/cache", post(add_cache))
+        .route("/cache/remove", post(remove_cache))
         .route("/trace", post(trace))
         .route("/umount", post(umount))
         .fallback(async || Refused::new(StatusCode::NOT_FOUND, "there is no such request"))
@@ -97,6 +99,32 @@ fn path_parameter(query: &str) -> Option<PathBuf> {
     path.is_absolute().then_some(path)
 }
 
+async fn add_cache(
+    State(shared): State<Shared>,
+    body: Result<Json<AddRequest>, JsonRejection>,
+) -> Answer<AddRequest> {
+    let Json(request) = body?;
+    check_absolute(&request.path)?;
+    let asked = request.clone();
+    ask(&shared, move |plane| plane.add_cache(&asked)).await??;
+    Ok(Json(request))
+}
+
+async fn remove_cache(
+    State(shared): State<Shared>,
+    body: Result<Json<RemoveRequest>, JsonRejection>,
+) -> Answer<RemoveRequest> {
+    let Json(request) = body?;
+    let path = request.path.0.clone();
+    ask(&shared, move |plane| plane.remove_cache(&path)).await??;
+    Ok(Json(request))
+}
+
+fn check_absolute(WirePath(path): &WirePath) -> Result<(), Refused> {
+    let bad = || Refused::new(StatusCode::BAD_REQUEST, format!("{}: not an absolute path", path.display()));
+    if path.is_absolute() { Ok(()) } else { Err(bad()) }
+}
+
 async fn umount(
     State(shared): State<Shared>,
     body: Result<Json<UnmountRequest>, JsonRejection>,
@@ -111,10 +139,7 @@ async fn prime(
     body: Result<Json<PrimeRequest>, JsonRejection>,
 ) -> Result<Response, Refused> {
     let Json(PrimeRequest { paths }) = body?;
-    if let Some(WirePath(path)) = paths.iter().find(|path| !path.0.is_absolute()) {
-        let line = format!("{}: not an absolute path", path.display());
-        return Err(Refused::new(StatusCode::BAD_REQUEST, line));
-    }
+    paths.iter().try_for_each(check_absolute)?;
     let permit = Arc::clone(&shared.primes).try_acquire_owned().map_err(|_| {
         let line = format!("{PRIMES_MAX} primes are under way already; try again when one is finished");
         Refused::new(StatusCode::TOO_MANY_REQUESTS, line)

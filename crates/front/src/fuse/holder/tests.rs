@@ -104,6 +104,7 @@ fn pieces_beyond_what_the_system_takes_arrive_all_the_same() {
 /// A mounted scratch directory of 300 files, all of them known to the kernel.
 fn mount(origin: &std::path::Path, mountpoint: &std::path::Path) -> (Arc<Pool>, Arc<Dataset>, Mounted) {
     let pool = Pool::new(PoolConfig {
+        id: 1,
         arc: arcwell_pool::CacheConfig::new(16 << 20),
         identities: Arc::new(MemoryIdentities::default()),
         clock: Arc::new(SystemClock::default()),
