@@ -20,13 +20,14 @@ pub(crate) fn text(plan: &Plan, notes: &[String]) -> String {
         let _ = write!(text, ", made as slow as {profile}");
     }
     let size = format!("{}: {}", ByteSize(plan.size.bytes), plan.size.reason);
-    for (name, value) in [
-        ("cache", size),
+    let devices = plan.caches.iter().map(|device| ("device", device.path.display().to_string()));
+    let lines = [("cache", size)].into_iter().chain(devices).chain([
         ("coherence", coherence(&plan.properties)),
         ("state", plan.state.display().to_string()),
         ("look", "arcwell stat 1, arcwell status".to_owned()),
         ("end", format!("arcwell umount {}", quoted(mountpoint))),
-    ] {
+    ]);
+    for (name, value) in lines {
         let _ = write!(text, "\n  {name:<10} {value}");
     }
     text
@@ -67,6 +68,7 @@ mod tests {
             simulate: None,
             state: "/state".into(),
             allow_other: false,
+            caches: vec!["/fast/l2:1G".parse().unwrap()],
             settings: Vec::new(),
         }
     }
@@ -76,6 +78,7 @@ mod tests {
         let expected = "a note\n\
             /tank/photos is mounted at /mnt/my photos\n\
             \x20 cache      2 GiB: half of 4 GiB available memory\n\
+            \x20 device     /fast/l2\n\
             \x20 coherence  timeout: changes made elsewhere are seen after 1s, and at open\n\
             \x20 state      /state\n\
             \x20 look       arcwell stat 1, arcwell status\n\

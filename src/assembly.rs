@@ -19,6 +19,7 @@ use arcwell::{
 };
 use arcwell_front::control::{ControlPlane, Server, socket};
 
+use crate::cache_device::CacheDevice;
 use crate::cache_size::Chosen;
 use crate::command::set::Assignment;
 use crate::plane::{Plane, Served};
@@ -44,6 +45,8 @@ pub(crate) struct Plan {
     pub(crate) simulate: Option<Profile>,
     /// Where to remember things from one run to the next.
     pub(crate) state: PathBuf,
+    /// Flash behind memory.
+    pub(crate) caches: Vec<CacheDevice>,
     /// Whether other users are let in.
     pub(crate) allow_other: bool,
     /// Tunables to set before anything is served.
@@ -76,6 +79,7 @@ impl Instance {
         let stats = Arc::new(OriginStats::default());
         let origin = open_origin(plan, Arc::clone(&stats))?;
         let pool = Pool::new(PoolConfig {
+            id: state.id().0,
             arc: cache_config(plan)?,
             identities: Arc::new(state),
             clock: Arc::new(SystemClock::default()),
@@ -98,6 +102,10 @@ impl Instance {
         {
             pool.set_tunable(name, value).map_err(|bad| Error::invalid("-o", bad.to_string()))?;
         }
+        // Before there is anything that could change: what they hold is as old as what is remembered of files.
+        for device in &plan.caches {
+            pool.add_cache_device(Arc::new(device.open()?), false)?;
+        }
         let served = Served {
             dataset: pool.add_dataset(&plan.pool_name(), origin, plan.properties.clone())?,
             mountpoint: plan.places.mountpoint.clone(),
@@ -106,14 +114,7 @@ impl Instance {
         let dataset = Arc::clone(&served.dataset);
         let (bell, ear) = signals::bell()?;
         let bell = Arc::new(bell);
-        let plane = Plane::new(
-            Arc::clone(pool),
-            served,
-            plan.size.reason.clone(),
-            plan.state.clone(),
-            Arc::clone(&bell),
-        );
-        let plane = Arc::new(plane);
+        let plane = Arc::new(Plane::new(Arc::clone(pool), served, plan, Arc::clone(&bell)));
         // The socket before the mount: whoever sees the mount can ask about it.
         let control: Arc<dyn ControlPlane> = plane.clone();
         let server = Server::start(control, &socket::directory(), &plan.places.mountpoint)?;

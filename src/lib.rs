@@ -84,6 +84,7 @@
 //! std::fs::write(slow.join("greeting"), "hello, ghost")?;
 //!
 //! let pool = Pool::new(PoolConfig {
+//!     id: 1,
 //!     arc: CacheConfig::new(64 << 20),
 //!     identities: Arc::new(MemoryIdentities::default()),
 //!     clock: Arc::new(SystemClock::default()),
@@ -119,6 +120,7 @@ pub mod reference;
 pub use library::{Cache, CacheBuilder, CacheStats, FetchError, Pin};
 
 pub use arcwell_arc::{ArcStats, ArcTunables, Config as CacheConfig, Full, ListKind, Policy as CachePolicy};
+pub use arcwell_backend::vdev;
 pub use arcwell_backend::{
     Counted, DirOptions, DirOrigin, MachineMemory, MemoryIdentities, OriginStats, Profile, Simulated,
     StateDir, raise_descriptor_limit,
@@ -129,6 +131,7 @@ pub use arcwell_base::{
     table,
 };
 pub use arcwell_front::{control, fuse};
+pub use arcwell_l2arc::{Condition, DeviceId, DeviceReport, L2Stats, L2Tunables, Label, Level2};
 pub use arcwell_pool::{
     Attributes, CacheMode, CachedRead, CachedReport, Class, Coherence, Dataset, DirItem, Entries, Entry,
     Holder, Looked, OpenDir, OpenFile, OpenHow, PartRead, Pool, PoolConfig, PoolStats, PoolTunables,

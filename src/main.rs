@@ -18,6 +18,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 mod allocator;
 mod announcement;
 mod assembly;
+mod cache_device;
 mod cache_size;
 mod column;
 mod command;

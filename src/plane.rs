@@ -8,14 +8,18 @@ use std::time::{Duration, Instant, SystemTime};
 
 use arcwell::table::{Kstats, Sample, Setting};
 use arcwell::{
-    ByteSize, CachedReport, Cause, Class, Dataset, Error, MachineMemory, OriginStats, Pool, Result,
+    ByteSize, CachedReport, Cause, Class, Condition, Dataset, DeviceReport, Error, MachineMemory,
+    OriginStats, Pool, Result,
 };
 use arcwell_front::control::{
-    CacheStatus, Cached, CachedRow, ControlPlane, DatasetStatus, Health, PrimeProgress, Status, Take,
-    WirePath,
+    AddRequest, CacheStatus, Cached, CachedRow, ControlPlane, DatasetStatus, DeviceCondition, DeviceStatus,
+    Health, PrimeProgress, Status, Take, WirePath,
 };
 
+use crate::assembly::Plan;
+use crate::cache_device::CacheDevice;
 use crate::cache_size::{self, Asked};
+use crate::preflight::{self, Places};
 use crate::signals::Bell;
 
 /// How long an origin may take to show that it lives before it is called degraded.
@@ -44,6 +48,8 @@ pub(crate) struct Served {
 pub(crate) struct Plane {
     pool: Arc<Pool>,
     served: Served,
+    places: Places,
+    /// Why the cache is as large as it is.
     reason: String,
     state: PathBuf,
     bell: Arc<Bell>,
@@ -52,16 +58,18 @@ pub(crate) struct Plane {
 }
 
 impl Plane {
-    /// The plane of a pool that serves one dataset. `reason` says why the cache is as large as it is;
-    /// `bell` is rung when the end is asked for.
-    pub(crate) fn new(
-        pool: Arc<Pool>,
-        served: Served,
-        reason: String,
-        state: PathBuf,
-        bell: Arc<Bell>,
-    ) -> Plane {
-        Plane { pool, served, reason, state, bell, since: SystemTime::now(), started: Instant::now() }
+    /// The plane of a pool that serves one dataset. `bell` is rung when the end is asked for.
+    pub(crate) fn new(pool: Arc<Pool>, served: Served, plan: &Plan, bell: Arc<Bell>) -> Plane {
+        Plane {
+            pool,
+            served,
+            places: plan.places.clone(),
+            reason: plan.size.reason.clone(),
+            state: plan.state.clone(),
+            bell,
+            since: SystemTime::now(),
+            started: Instant::now(),
+        }
     }
 
     /// The present values of statistics, all of one moment.
@@ -109,6 +117,7 @@ impl Plane {
         let properties = self.served.dataset.properties();
         let properties = [
             ("primarycache", properties.primarycache.to_string()),
+            ("secondarycache", properties.secondarycache.to_string()),
             ("recordsize", ByteSize(properties.recordsize.into()).to_string()),
             ("coherence", properties.coherence.to_string()),
             ("attr_timeout", format!("{:?}", properties.attr_timeout)),
@@ -149,6 +158,7 @@ impl ControlPlane for Plane {
                 state: self.state.as_path().into(),
             },
             datasets: vec![self.dataset_status()],
+            devices: self.pool.cache_devices().iter().map(device_on_wire).collect(),
             pending: pending.filter(|(_, value)| *value > 0).collect(),
         }
     }
@@ -189,6 +199,23 @@ impl ControlPlane for Plane {
         Ok(Box::new(move |out| recording.take(out)))
     }
 
+    fn add_cache(&self, request: &AddRequest) -> Result<()> {
+        let device = CacheDevice { path: request.path.0.clone(), size: request.size.map(ByteSize) };
+        preflight::cache_device(&device.path, &self.places)?;
+        self.pool.add_cache_device(Arc::new(device.open()?), request.force)?;
+        tracing::info!(path = %device.path.display(), "a cache device is added");
+        Ok(())
+    }
+
+    fn remove_cache(&self, path: &Path) -> Result<()> {
+        let devices = self.pool.cache_devices();
+        let found = devices.iter().find(|device| Path::new(&device.name) == path);
+        let missing = || Error::invalid("remove a cache device", "there is none of that path").about(path);
+        self.pool.remove_cache_device(found.ok_or_else(missing)?.id)?;
+        tracing::info!(path = %path.display(), "a cache device is removed");
+        Ok(())
+    }
+
     fn unmount(&self, force: bool) -> Result<()> {
         let open = if force { 0 } else { self.open_files() };
         if open > 0 {
@@ -199,6 +226,24 @@ impl ControlPlane for Plane {
         tracing::info!(force, "the control socket asks for the end");
         self.bell.ring();
         Ok(())
+    }
+}
+
+fn device_on_wire(device: &DeviceReport) -> DeviceStatus {
+    DeviceStatus {
+        path: Path::new(&device.name).into(),
+        condition: match device.condition {
+            Condition::Online => DeviceCondition::Online,
+            Condition::Degraded => DeviceCondition::Degraded,
+            Condition::Faulted => DeviceCondition::Faulted,
+        },
+        size: device.bytes,
+        used: device.size,
+        blocks: device.blocks,
+        hits: device.hits,
+        errors: device.checksums_bad + device.io_errors + device.write_errors,
+        is_buffered: device.is_buffered,
+        rebuild: device.rebuild,
     }
 }
 

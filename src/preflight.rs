@@ -94,17 +94,34 @@ fn directory(role: &'static str, path: &Path) -> Result<PathBuf> {
 /// # Errors
 /// One line that says so.
 pub(crate) fn state(directory: &Path, places: &Places) -> Result<()> {
-    // What does not exist yet has no links in it.
-    let above = directory.ancestors().find_map(|above| Some((above, fs::canonicalize(above).ok()?)));
-    let resolved = match above {
-        Some((above, whole)) => whole.join(directory.strip_prefix(above).unwrap_or(directory)),
-        None => directory.to_owned(),
-    };
-    match resolved.starts_with(&places.mountpoint) {
+    match resolved(directory).starts_with(&places.mountpoint) {
         false => Ok(()),
         true => {
             Err(Error::invalid("state directory", "the mount would cover it; name another").about(directory))
         }
+    }
+}
+
+/// Checks that a cache device lies neither below the mount, for the same reason, nor in the origin, which it is to
+/// relieve.
+///
+/// # Errors
+/// One line that says so.
+pub(crate) fn cache_device(path: &Path, places: &Places) -> Result<()> {
+    let whole = std::path::absolute(path).map_err(|e| Error::new("find the cache device", e).about(path))?;
+    let lies_in = |directory: &Path| resolved(&whole).starts_with(directory);
+    match lies_in(&places.mountpoint) || lies_in(&places.origin) {
+        false => Ok(()),
+        true => Err(Error::invalid("--cache", "it lies in what is to be cached; name another").about(path)),
+    }
+}
+
+/// A path without links, as far as it exists: what does not exist yet has none in it.
+fn resolved(path: &Path) -> PathBuf {
+    let above = path.ancestors().find_map(|above| Some((above, fs::canonicalize(above).ok()?)));
+    match above {
+        Some((above, whole)) => whole.join(path.strip_prefix(above).unwrap_or(path)),
+        None => path.to_owned(),
     }
 }
 

@@ -9,16 +9,17 @@ use arcwell_arc::{ArcStats, ArcTunables};
 use arcwell_backend::OriginStats;
 use arcwell_base::table::{KstatForm, KstatRow, TunableRow};
 use arcwell_front::control::range;
+use arcwell_l2arc::{L2Stats, L2Tunables};
 use arcwell_pool::{PoolStats, PoolTunables};
 
 /// The rows of all tunables, by room.
 pub fn tunables() -> impl Iterator<Item = &'static TunableRow> {
-    [ArcTunables::ROWS, PoolTunables::ROWS].into_iter().flatten()
+    [ArcTunables::ROWS, L2Tunables::ROWS, PoolTunables::ROWS].into_iter().flatten()
 }
 
 /// The rows of all statistics, by room.
 pub fn kstats() -> impl Iterator<Item = &'static KstatRow> {
-    [ArcStats::ROWS, PoolStats::ROWS, OriginStats::ROWS].into_iter().flatten()
+    [ArcStats::ROWS, L2Stats::ROWS, PoolStats::ROWS, OriginStats::ROWS].into_iter().flatten()
 }
 
 /// `docs/tunables.md`.

@@ -137,6 +137,7 @@ impl Scratch {
             properties: Properties { coherence: Coherence::Exclusive, ..Properties::default() },
             simulate: Some(Profile::HDD),
             state: path("state"),
+            caches: Vec::new(),
             allow_other: false,
             settings: Vec::new(),
         }

@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::Failure;
 
 mod bench;
+mod cache;
 mod cached;
 mod demo;
 mod get;
@@ -32,6 +33,7 @@ enum Command {
     Umount(umount::Arguments),
     Stat(stat::Arguments),
     Status(status::Arguments),
+    Cache(cache::Arguments),
     Get(get::Arguments),
     Set(set::Arguments),
     Prime(prime::Arguments),
@@ -51,6 +53,7 @@ impl Cli {
             Command::Umount(arguments) => arguments.run(),
             Command::Stat(arguments) => arguments.run(),
             Command::Status(arguments) => arguments.run(),
+            Command::Cache(arguments) => arguments.run(),
             Command::Get(arguments) => arguments.run(),
             Command::Set(arguments) => arguments.run(),
             Command::Prime(arguments) => arguments.run(),

@@ -9,6 +9,7 @@ use arcwell_front::control::socket;
 
 use super::set::Assignment;
 use crate::assembly::{Instance, Plan};
+use crate::cache_device::CacheDevice;
 use crate::cache_size::{self, Asked, BadSize, Chosen};
 use crate::daemon::{self, Voice};
 use crate::signals::{Awaited, Signals};
@@ -22,6 +23,7 @@ Examples:
   arcwell mount /net/archive ~/archive              a slow directory, cached in half of the free memory
   arcwell mount --over --arc-max 4GiB /data         in front of itself: programs keep their paths
   arcwell mount --simulate hdd --foreground . /mnt  as if it lay on a hard disk
+  arcwell mount --cache /fast/l2:200GiB /slow /mnt  with a file on flash for what memory has no room for
   arcwell stat 1                                    what the cache does, every second";
 
 /// Show the directory ORIGIN at MOUNTPOINT through the cache
@@ -45,9 +47,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SIZE|auto", default_value = "auto")]
     arc_max: Asked,
 
+    /// A file or block device for what memory has no room for; PATH:SIZE makes a file. May be given several times
+    #[arg(long = "cache", value_name = "PATH[:SIZE]")]
+    caches: Vec<CacheDevice>,
+
     /// What is kept in memory: all, metadata or none
     #[arg(long, value_name = "WHAT", default_value = "all")]
     primarycache: CacheMode,
+
+    /// What of it is kept on cache devices: all, metadata or none
+    #[arg(long, value_name = "WHAT", default_value = "all")]
+    secondarycache: CacheMode,
 
     /// Bytes a block for files not seen before: a power of two, 512 to 16M
     #[arg(long, value_name = "SIZE", default_value = "128K", value_parser = record_size)]
@@ -166,8 +176,10 @@ impl Arguments {
             None => StateDir::default_path(&socket::label(&places.origin))?,
         };
         preflight::state(&state, &places)?;
+        self.caches.iter().try_for_each(|device| preflight::cache_device(&device.path, &places))?;
         let properties = Properties {
             primarycache: self.primarycache,
+            secondarycache: self.secondarycache,
             recordsize: self.recordsize,
             coherence: self.coherence,
             attr_timeout: self.attr_timeout,
@@ -182,6 +194,7 @@ impl Arguments {
             simulate: self.simulate,
             state,
             allow_other: self.allow_other,
+            caches: self.caches,
             settings: self.settings.into_iter().filter(|set| set.name != SIZE_MAX).collect(),
         })
     }

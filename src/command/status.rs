@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use arcwell::ByteSize;
-use arcwell_front::control::{DatasetStatus, Health, Status};
+use arcwell_front::control::{DatasetStatus, DeviceCondition, DeviceStatus, Health, Status};
 
 use crate::Failure;
 use crate::locate::Daemon;
@@ -54,6 +54,7 @@ fn describe(status: &Status) -> String {
     let cache = &status.cache;
     let (size, target, limit) = (ByteSize(cache.size), ByteSize(cache.target), ByteSize(cache.limit));
     lines.push(line("cache", format!("{size} of {target}, at most {limit}: {}", cache.reason)));
+    lines.extend(status.devices.iter().map(|device| line("device", describe_device(device))));
     let pending: Vec<String> = status.pending.iter().map(|(name, value)| format!("{name} {value}")).collect();
     lines.push(line("pending", if pending.is_empty() { "nothing".to_owned() } else { pending.join(", ") }));
     lines.push(line("state", cache.state.0.display().to_string()));
@@ -75,6 +76,27 @@ fn describe_dataset(dataset: &DatasetStatus) -> Vec<String> {
         line("health", health),
         line("properties", properties.join(" ")),
     ]
+}
+
+/// A cache device in a line; what is wrong with it stands first.
+pub(super) fn describe_device(device: &DeviceStatus) -> String {
+    let path = device.path.0.display();
+    let (used, size) = (ByteSize(device.used), ByteSize(device.size));
+    let mut line = match device.condition {
+        DeviceCondition::Online => format!("{path}: {used} of {size}, {} blocks", device.blocks),
+        DeviceCondition::Degraded => format!("DEGRADED: {path}: {used} of {size}, {} blocks", device.blocks),
+        DeviceCondition::Faulted => format!("FAULTED: {path}: not used any more; remove it"),
+    };
+    if device.errors > 0 {
+        line += &format!(", {} errors", device.errors);
+    }
+    if let Some((done, all)) = device.rebuild {
+        line += &format!(", {done} of {all} parts known again");
+    }
+    if device.is_buffered {
+        line += ", through the page cache";
+    }
+    line
 }
 
 fn line(name: &str, value: String) -> String {
@@ -119,6 +141,17 @@ mod tests {
                 health: Health::Degraded { why: "no answer within 2s".to_owned() },
                 properties: [("coherence".to_owned(), "timeout".to_owned())].into(),
             }],
+            devices: vec![DeviceStatus {
+                path: WirePath("/fast/l2".into()),
+                condition: DeviceCondition::Degraded,
+                size: 8 << 30,
+                used: 1 << 30,
+                blocks: 8192,
+                hits: 5,
+                errors: 2,
+                is_buffered: true,
+                rebuild: Some((3, 1000)),
+            }],
             pending: [("pool.queued".to_owned(), 3)].into(),
         };
         let expected = "/mnt/photos\n\
@@ -126,6 +159,8 @@ mod tests {
             \x20 health     DEGRADED: no answer within 2s; what is cached is served\n\
             \x20 properties coherence=timeout\n\
             \x20 cache      1 GiB of 2 GiB, at most 4 GiB: as asked\n\
+            \x20 device     DEGRADED: /fast/l2: 1 GiB of 8 GiB, 8192 blocks, 2 errors, 3 of 1000 parts known again, through \
+            the page cache\n\
             \x20 pending    pool.queued 3\n\
             \x20 state      /state\n\
             \x20 daemon     process 42, arcwell 1.2.3, up 1 h 1 min";
