@@ -19,7 +19,7 @@ use arcwell::{
 };
 use arcwell_front::control::{ControlPlane, Server, socket};
 
-use crate::cache_device::CacheDevice;
+use crate::cache_device::{CacheDevice, RefusedDevice};
 use crate::cache_size::Chosen;
 use crate::command::set::Assignment;
 use crate::plane::{Plane, Served};
@@ -102,10 +102,17 @@ impl Instance {
         {
             pool.set_tunable(name, value).map_err(|bad| Error::invalid("-o", bad.to_string()))?;
         }
-        // Before there is anything that could change: what they hold is as old as what is remembered of files.
-        for device in &plan.caches {
-            pool.add_cache_device(Arc::new(device.open()?), false)?;
-        }
+        // Before there is anything that could change: what they hold is as old as what is remembered of files. One
+        // that cannot be had keeps nobody from the files.
+        let add = |device: &CacheDevice| pool.add_cache_device(Arc::new(device.open()?), false);
+        let refused: Vec<RefusedDevice> = plan
+            .caches
+            .iter()
+            .filter_map(|device| {
+                Some(RefusedDevice { path: device.path.clone(), why: add(device).err()?.to_string() })
+            })
+            .collect();
+        refused.iter().for_each(|device| tracing::warn!("{device}"));
         let served = Served {
             dataset: pool.add_dataset(&plan.pool_name(), origin, plan.properties.clone())?,
             mountpoint: plan.places.mountpoint.clone(),
@@ -114,7 +121,7 @@ impl Instance {
         let dataset = Arc::clone(&served.dataset);
         let (bell, ear) = signals::bell()?;
         let bell = Arc::new(bell);
-        let plane = Arc::new(Plane::new(Arc::clone(pool), served, plan, Arc::clone(&bell)));
+        let plane = Arc::new(Plane::new(Arc::clone(pool), served, plan, refused, Arc::clone(&bell)));
         // The socket before the mount: whoever sees the mount can ask about it.
         let control: Arc<dyn ControlPlane> = plane.clone();
         let server = Server::start(control, &socket::directory(), &plan.places.mountpoint)?;

@@ -1,6 +1,7 @@
 //! A cache device as people name it: the path of a file or block device, and for a file that is to be made its size.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -30,12 +31,33 @@ impl FromStr for CacheDevice {
 }
 
 impl CacheDevice {
+    /// The same with a path that holds wherever this process is.
+    ///
+    /// # Errors
+    /// When nobody knows where it is.
+    pub(crate) fn absolute(self) -> Result<CacheDevice> {
+        let path = std::path::absolute(&self.path)
+            .map_err(|e| Error::new("find the cache device", e).about(&*self.path))?;
+        Ok(CacheDevice { path, ..self })
+    }
+
+    /// Checks what was said of the size. Touches nothing.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what would be right.
+    pub(crate) fn check(&self) -> Result<()> {
+        let complaint = self.complaint();
+        complaint.map_or(Ok(()), |line| Err(Error::invalid("--cache", line).about(&*self.path)))
+    }
+
     /// Opens and locks it; a file that is not there is made, if its size was said.
     ///
     /// # Errors
-    /// That something about path or size is wrong, and what would be right; the device's.
+    /// As [`CacheDevice::check`]; that there is none; the device's.
     pub(crate) fn open(&self) -> Result<FileVdev> {
-        if let Some(line) = self.complaint() {
+        self.check()?;
+        if self.size.is_none() && !self.path.exists() {
+            let line = format!("there is no such file; {}:SIZE makes one", self.path.display());
             return Err(Error::invalid("--cache", line).about(&*self.path));
         }
         FileVdev::open(&self.path, OpenHow { create: self.size.map(|size| size.0), ..OpenHow::default() })
@@ -43,10 +65,6 @@ impl CacheDevice {
 
     fn complaint(&self) -> Option<String> {
         let said = match std::fs::metadata(&self.path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let path = self.path.display();
-                return self.size.is_none().then(|| format!("there is no such file; {path}:SIZE makes one"));
-            }
             Err(_) => return None,
             Ok(found) if found.is_file() => ByteSize(found.len()),
             Ok(_) => {
@@ -55,6 +73,21 @@ impl CacheDevice {
         };
         let is_other = self.size.is_some_and(|size| said.0 > 0 && size != said);
         is_other.then(|| format!("it is there, and has {said}: leave the size out"))
+    }
+}
+
+/// A cache device that could not be had.
+#[derive(Clone, Debug)]
+pub(crate) struct RefusedDevice {
+    /// Its path.
+    pub(crate) path: PathBuf,
+    /// Why not.
+    pub(crate) why: String,
+}
+
+impl fmt::Display for RefusedDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "without the cache device {}: {}", self.path.display(), self.why)
     }
 }
 
@@ -87,7 +120,7 @@ mod tests {
         let path = folder.path().join("l2");
         let refused = |text: String| text.parse::<CacheDevice>().unwrap().open().unwrap_err().to_string();
         let name = path.display();
-        assert!(refused(format!("{name}")).contains(":SIZE makes one"));
+        assert!(refused(format!("{name}")).ends_with(":SIZE makes one"));
         let made = format!("{name}:32M").parse::<CacheDevice>().unwrap().open().unwrap();
         drop(made);
         assert!(refused(format!("{name}:64M")).contains("it is there, and has 32 MiB: leave the size out"));

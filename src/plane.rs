@@ -15,9 +15,10 @@ use arcwell_front::control::{
     AddRequest, CacheStatus, Cached, CachedRow, ControlPlane, DatasetStatus, DeviceCondition, DeviceStatus,
     Health, PrimeProgress, Status, Take, WirePath,
 };
+use parking_lot::Mutex;
 
 use crate::assembly::Plan;
-use crate::cache_device::CacheDevice;
+use crate::cache_device::{CacheDevice, RefusedDevice};
 use crate::cache_size::{self, Asked};
 use crate::preflight::{self, Places};
 use crate::signals::Bell;
@@ -49,6 +50,8 @@ pub(crate) struct Plane {
     pool: Arc<Pool>,
     served: Served,
     places: Places,
+    /// Cache devices that were asked for and could not be had.
+    refused: Mutex<Vec<RefusedDevice>>,
     /// Why the cache is as large as it is.
     reason: String,
     state: PathBuf,
@@ -59,17 +62,29 @@ pub(crate) struct Plane {
 
 impl Plane {
     /// The plane of a pool that serves one dataset. `bell` is rung when the end is asked for.
-    pub(crate) fn new(pool: Arc<Pool>, served: Served, plan: &Plan, bell: Arc<Bell>) -> Plane {
+    pub(crate) fn new(
+        pool: Arc<Pool>,
+        served: Served,
+        plan: &Plan,
+        refused: Vec<RefusedDevice>,
+        bell: Arc<Bell>,
+    ) -> Plane {
         Plane {
             pool,
             served,
             places: plan.places.clone(),
+            refused: Mutex::new(refused),
             reason: plan.size.reason.clone(),
             state: plan.state.clone(),
             bell,
             since: SystemTime::now(),
             started: Instant::now(),
         }
+    }
+
+    /// Cache devices that were asked for and could not be had.
+    pub(crate) fn refused_devices(&self) -> Vec<RefusedDevice> {
+        self.refused.lock().clone()
     }
 
     /// The present values of statistics, all of one moment.
@@ -110,6 +125,23 @@ impl Plane {
             }
             std::thread::sleep(PAUSE);
         }
+    }
+
+    fn devices(&self) -> Vec<DeviceStatus> {
+        let mut devices: Vec<DeviceStatus> = self.pool.cache_devices().iter().map(device_on_wire).collect();
+        let missing = |device: &RefusedDevice| DeviceStatus {
+            path: device.path.as_path().into(),
+            condition: DeviceCondition::Absent { why: device.why.clone() },
+            size: 0,
+            used: 0,
+            blocks: 0,
+            hits: 0,
+            errors: 0,
+            is_buffered: false,
+            rebuild: None,
+        };
+        devices.extend(self.refused.lock().iter().map(missing));
+        devices
     }
 
     fn dataset_status(&self) -> DatasetStatus {
@@ -158,7 +190,7 @@ impl ControlPlane for Plane {
                 state: self.state.as_path().into(),
             },
             datasets: vec![self.dataset_status()],
-            devices: self.pool.cache_devices().iter().map(device_on_wire).collect(),
+            devices: self.devices(),
             pending: pending.filter(|(_, value)| *value > 0).collect(),
         }
     }
@@ -203,11 +235,16 @@ impl ControlPlane for Plane {
         let device = CacheDevice { path: request.path.0.clone(), size: request.size.map(ByteSize) };
         preflight::cache_device(&device.path, &self.places)?;
         self.pool.add_cache_device(Arc::new(device.open()?), request.force)?;
+        self.refused.lock().retain(|refused| refused.path != device.path);
         tracing::info!(path = %device.path.display(), "a cache device is added");
         Ok(())
     }
 
     fn remove_cache(&self, path: &Path) -> Result<()> {
+        let is_it = |refused: &mut RefusedDevice| refused.path == path;
+        if self.refused.lock().extract_if(.., is_it).count() > 0 {
+            return Ok(());
+        }
         let devices = self.pool.cache_devices();
         let found = devices.iter().find(|device| Path::new(&device.name) == path);
         let missing = || Error::invalid("remove a cache device", "there is none of that path").about(path);

@@ -139,6 +139,7 @@ impl Arguments {
         let instance = Instance::start(&plan, state)?;
         let (origin, mountpoint) = (plan.places.origin.display(), plan.places.mountpoint.display());
         tracing::info!(%origin, %mountpoint, cache = %ByteSize(plan.size.bytes), "mounted");
+        notes.extend(instance.plane().refused_devices().iter().map(ToString::to_string));
         if let Err(error) = voice.ready(announcement::text(&plan, &notes)) {
             tracing::warn!(%error, "nobody waits for this mount any more");
             instance.stop()?;
@@ -176,7 +177,11 @@ impl Arguments {
             None => StateDir::default_path(&socket::label(&places.origin))?,
         };
         preflight::state(&state, &places)?;
-        self.caches.iter().try_for_each(|device| preflight::cache_device(&device.path, &places))?;
+        let caches = self.caches.into_iter().map(|device| device.absolute()).collect::<Result<Vec<_>>>()?;
+        for device in &caches {
+            preflight::cache_device(&device.path, &places)?;
+            device.check()?;
+        }
         let properties = Properties {
             primarycache: self.primarycache,
             secondarycache: self.secondarycache,
@@ -194,7 +199,7 @@ impl Arguments {
             simulate: self.simulate,
             state,
             allow_other: self.allow_other,
-            caches: self.caches,
+            caches,
             settings: self.settings.into_iter().filter(|set| set.name != SIZE_MAX).collect(),
         })
     }

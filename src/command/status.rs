@@ -82,9 +82,10 @@ fn describe_dataset(dataset: &DatasetStatus) -> Vec<String> {
 pub(super) fn describe_device(device: &DeviceStatus) -> String {
     let path = device.path.0.display();
     let (used, size) = (ByteSize(device.used), ByteSize(device.size));
-    let mut line = match device.condition {
+    let mut line = match &device.condition {
         DeviceCondition::Online => format!("{path}: {used} of {size}, {} blocks", device.blocks),
         DeviceCondition::Degraded => format!("DEGRADED: {path}: {used} of {size}, {} blocks", device.blocks),
+        DeviceCondition::Absent { why } => format!("ABSENT: {path}: {why}"),
         DeviceCondition::Faulted => format!("FAULTED: {path}: not used any more; remove it"),
     };
     if device.errors > 0 {

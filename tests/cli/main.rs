@@ -5,5 +5,6 @@
 mod bad_input;
 mod bed;
 mod bench;
+mod flash;
 mod life;
 mod trace;

@@ -96,8 +96,8 @@ pub struct DeviceStatus {
 }
 
 /// How a cache device does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "lowercase")]
 pub enum DeviceCondition {
     /// Well.
     Online,
@@ -105,6 +105,11 @@ pub enum DeviceCondition {
     Degraded,
     /// It is of no use any more.
     Faulted,
+    /// It was asked for and could not be had.
+    Absent {
+        /// Why.
+        why: String,
+    },
 }
 
 /// The body of `POST /cache`.
