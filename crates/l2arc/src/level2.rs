@@ -30,6 +30,14 @@ pub(crate) const IDLE: Duration = Duration::from_secs(1);
 /// The devices, each at its number in the index.
 type Slots = [Option<Arc<Device>>; DEVICES as usize];
 
+/// Which devices there are, and how many calls of `forget` have looked: in one hold, so that it is known of each
+/// whether it saw a device.
+#[derive(Default)]
+struct There {
+    slots: Slots,
+    begun: u64,
+}
+
 /// The second level: all cache devices of one pool, and the index of what lies on them.
 ///
 /// What changes is first replaced in, or removed from, the cache, and then forgotten here: the feed takes
@@ -45,10 +53,10 @@ pub(crate) struct Core {
     pub(crate) tunables: L2Tunables,
     pub(crate) stats: L2Stats,
     pool: u128,
-    slots: Mutex<Slots>,
+    there: Mutex<There>,
     /// Calls of `forget` that have done their work.
     forgets: Counter,
-    /// Devices that were taken out, and how many calls there had been: nothing if what they hold cannot be told.
+    /// Devices that were taken out, and how many calls had begun by then: nothing if one of them may have missed it.
     absent: Mutex<HashMap<u128, Option<u64>>>,
 }
 
@@ -113,7 +121,7 @@ impl Level2 {
             tunables: L2Tunables::default(),
             stats: L2Stats::default(),
             pool,
-            slots: Mutex::new("l2.devices", [const { None }; DEVICES as usize]),
+            there: Mutex::new("l2.devices", There::default()),
             forgets: Counter::default(),
             absent: Mutex::new("l2.absent", HashMap::new()),
         };
@@ -164,14 +172,21 @@ impl Level2 {
         }
         let (mut superblock, mut holds) =
             label::claim(&*vdev, found, core.pool, core.tunables.segment_size(), how.force)?;
-        let left = absent.remove(&superblock.device);
-        let has_missed = how.has_missed || left.is_some_and(|at| at != Some(core.forgets.value()));
-        if holds && has_missed {
+        let (known, left) = (superblock.device, absent.get(&superblock.device).copied());
+        // One that was not here all the time has missed what was forgotten meanwhile.
+        let has_missed = |begun: u64| how.has_missed || left.map_or(begun > 0, |at| at != Some(begun));
+        let id = loop {
+            let device = Arc::new(Device::new(slot as u8, Arc::clone(&vdev), superblock.clone(), holds));
+            let mut there = core.there.lock();
+            if !(holds && has_missed(there.begun)) {
+                let id = device.id;
+                there.slots[slot] = Some(device);
+                break id;
+            }
+            drop(there);
             (superblock, holds) = (label::again(&*vdev, &superblock)?, false);
-        }
-        let device = Arc::new(Device::new(slot as u8, vdev, superblock, holds));
-        let id = device.id;
-        core.slots.lock()[slot] = Some(device);
+        };
+        absent.remove(&known);
         Ok(id)
     }
 
@@ -183,12 +198,16 @@ impl Level2 {
     pub fn remove(&self, id: DeviceId) -> Result<()> {
         let (core, device) = (&self.core, self.device(id)?);
         let mut absent = core.absent.lock();
-        core.slots.lock()[usize::from(device.slot)] = None;
-        let at = core.forgets.value();
+        let at = {
+            let mut there = core.there.lock();
+            there.slots[usize::from(device.slot)] = None;
+            // Of calls that have not ended nobody knows what they have done to it.
+            (there.begun == core.forgets.value()).then_some(there.begun)
+        };
         let mut work = device.work();
         let outcome = device.flush_if_well(core, &mut work);
         device.drop_blocks(core);
-        absent.insert(work.superblock.device, outcome.is_ok().then_some(at));
+        absent.insert(work.superblock.device, at.filter(|_| outcome.is_ok()));
         outcome
     }
 
@@ -225,7 +244,11 @@ impl Level2 {
     /// restart if a [`Level2::flush`] of all devices succeeds before. `true` if it was here.
     pub fn forget(&self, key: BlockKey) -> bool {
         let core = &self.core;
-        let devices = core.devices();
+        let devices = {
+            let mut there = core.there.lock();
+            there.begun += 1;
+            there.slots.clone()
+        };
         // In this order: what gets into the index in between is seen there.
         devices.iter().flatten().for_each(|device| device.pending.lock().forget(key));
         let entry = core.index.remove(key);
@@ -289,10 +312,11 @@ impl Level2 {
     /// is about to save what binds keys to files.
     ///
     /// # Errors
-    /// As [`Level2::flush`].
+    /// As [`Level2::flush`]; `Busy` when the device is being fed or made known again: it is not waited for.
     pub fn settle(&self, id: DeviceId) -> Result<u128> {
         let device = self.device(id)?;
-        let mut work = device.work();
+        let busy = || Error::new("settle a cache device", Cause::Busy);
+        let mut work = device.work_if_idle().ok_or_else(busy)?;
         if device.owes(&work) {
             device.flush_if_well(&self.core, &mut work)?;
         }
@@ -324,7 +348,7 @@ impl Level2 {
 impl Core {
     /// The devices, each at its number.
     pub(crate) fn devices(&self) -> Slots {
-        self.slots.lock().clone()
+        self.there.lock().slots.clone()
     }
 
     /// Sees to it that entries that have left the index do not come back.

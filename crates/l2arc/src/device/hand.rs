@@ -253,9 +253,10 @@ impl Device {
         Ok(())
     }
 
-    /// Whether something was forgotten that is not known to be durable.
+    /// Whether something was forgotten that is not known to be durable; what the hand has overwritten is forgotten, too.
     pub(crate) fn owes(&self, work: &Work) -> bool {
-        work.is_unsettled || !work.unflushed.is_empty() || !self.pending.lock().tombstones.is_empty()
+        let is_noted = work.newest_dead <= work.noted;
+        work.is_unsettled || work.is_unflushed || !is_noted || !self.pending.lock().tombstones.is_empty()
     }
 
     /// What the newest table of an earlier run says is dead: it is said once more in the next one.

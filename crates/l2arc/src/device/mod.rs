@@ -152,6 +152,10 @@ impl Device {
         self.work.lock()
     }
 
+    pub(crate) fn work_if_idle(&self) -> Option<MutexGuard<'_, Work>> {
+        self.work.try_lock()
+    }
+
     /// The sequence of the segment that is being filled; 0 while nobody knows.
     pub(crate) fn next(&self) -> u64 {
         self.next.load(Ordering::Acquire)
