@@ -164,6 +164,10 @@ impl Dataset {
         let mut identity = self.identity_of(self.shared.objects.next()?, self.properties.recordsize, stat);
         identity.is_young = false;
         let node = self.intern(stat, || identity, dir, name, 1);
+        if node.identity().object != identity.object {
+            // Somebody holds a file that had the number before, and whose end we did not see.
+            self.renew(&node)?;
+        }
         self.settle(&node, stat);
         self.name_changed(dir, name, Some(Named::File(stat.id)));
         self.settle_by_asking(dir);
@@ -228,6 +232,7 @@ impl Dataset {
                 continue;
             }
             let victim_node = victim_node.map(Arc::as_ref);
+            self.verify_named(victim_node)?;
             self.keep_last(victim_node);
             if let Err(error) = remove(&dir) {
                 self.doubt_name(&dir, name);
@@ -240,6 +245,15 @@ impl Dataset {
             return Ok(());
         }
         Err(Error::new("remove", Errno::AGAIN))
+    }
+
+    /// Before a name of a file changes: afterwards its version is taken for ours, so what somebody else did to it must be
+    /// seen now.
+    fn verify_named(&self, node: Option<&Znode>) -> Result<()> {
+        match node {
+            Some(node) if self.verify_before(node).is_err() => self.renew(node),
+            _ => Ok(()),
+        }
     }
 
     /// After a change of one of its names failed or went unanswered.
@@ -322,6 +336,8 @@ impl Dataset {
                 // Other files took the names before we had them to ourselves.
                 continue;
             }
+            self.verify_named(moved_node.as_deref().map(Arc::as_ref))?;
+            self.verify_named(target_node.as_deref().map(Arc::as_ref))?;
             let rename = Rename {
                 from: (&from_dir, from.1),
                 to: (&to_dir, to.1),

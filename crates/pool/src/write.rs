@@ -189,10 +189,12 @@ impl Dataset {
     /// After a change of contents whose outcome is not known: asks for the length at once, as reads
     /// are cut by it; failing that the file is doubted.
     pub(crate) fn doubt_size(&self, node: &Znode) {
+        let Ok(stat) = self.origin.stat(node) else { return self.doubt(node) };
+        // Before the new length is taken over: it would hide the blocks behind it.
         let before = node.identity().version.size;
-        if let Some(stat) = self.settle_by_asking(node)
-            && self.resized(node, before, stat.size).is_err()
-        {
+        let dropped = self.resized(node, before, stat.size);
+        self.settle(node, &stat);
+        if dropped.is_err() {
             self.doubt(node);
         }
     }
