@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arcwell_arc::{Admit, Asked, Cache, Keep, Pin};
 use arcwell_base::identity::{DatasetId, Identity, IdentityStore};
-use arcwell_base::origin::{FileId, Origin, OriginInfo, Stat, StatFs, Watch};
+use arcwell_base::origin::{FileId, Origin, OriginInfo, Stat, StatFs, Version, Watch};
 use arcwell_base::{BlockKey, Cause, Clock, Error, Kind, ObjectId, Result};
 use parking_lot::{Mutex, RwLock};
 use rustix::io::Errno;
@@ -395,6 +395,10 @@ impl Dataset {
         if let Some(dnode) = known.filter(|dnode| dnode.stat.id == seen.id) {
             return Ok(dnode.identity());
         }
+        if is_young(seen, &self.info) {
+            // A change after the one that is remembered may hide behind the same timestamps.
+            return Ok(self.identity_of(self.shared.objects.next()?, self.properties.recordsize, seen));
+        }
         let kept = self.shared.objects.recall(self.id, seen.id)?;
         if let Some(Identity { object, version, record_size }) = kept
             && version == seen.version()
@@ -491,7 +495,8 @@ impl Dataset {
     pub(crate) fn remember(&self, node: &Znode, identity: &ObjectIdentity) {
         if !identity.is_young {
             let ObjectIdentity { object, version, record_size, .. } = *identity;
-            self.shared.objects.remember(self.id, node.id, Identity { object, version, record_size });
+            let identity = Identity { object, version, record_size };
+            self.shared.objects.remember(self.id, node.id, identity, self.info.granularity * 2);
         }
     }
 }
@@ -506,10 +511,15 @@ const DROP_MAX: u64 = 65_536;
 
 /// Whether a version is so recent that a further change could hide behind the same timestamps.
 pub(crate) fn is_young(stat: &Stat, info: &OriginInfo) -> bool {
+    is_younger(&stat.version(), info.granularity * 2)
+}
+
+/// Whether a version is younger than that.
+pub(crate) fn is_younger(version: &Version, than: Duration) -> bool {
     let Ok(now) = SystemTime::now().duration_since(UNIX_EPOCH) else {
         return true;
     };
-    let newest = stat.mtime.max(stat.ctime);
+    let newest = version.mtime.max(version.ctime);
     let Ok(seconds) = u64::try_from(newest.sec) else {
         return false;
     };
@@ -517,5 +527,5 @@ pub(crate) fn is_young(stat: &Stat, info: &OriginInfo) -> bool {
     // A timestamp of the future (another machine's clock) says nothing of when the change was; only
     // when it is near can it be one that is still being made.
     let distance = now.abs_diff(changed);
-    distance <= info.granularity * 2
+    distance <= than
 }

@@ -22,7 +22,7 @@ use arcwell_arc::{Admit, Asked, Cache};
 use arcwell_base::identity::IdentityStore;
 use arcwell_base::table::{Kstats, Sample};
 use arcwell_base::vdev::Vdev;
-use arcwell_base::{BlockKey, Clock, Error, Kind, Result};
+use arcwell_base::{BlockKey, Cause, Clock, Error, Kind, Result};
 use arcwell_l2arc::{Add, DeviceId, DeviceReport, Label, Level2, Rebuild, Want};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -39,6 +39,10 @@ const REBUILD_STEP: usize = 64;
 
 /// Time between two steps of the feed while blocks are evicted that it should have had.
 const HASTE: Duration = Duration::from_millis(50);
+
+/// How long a device may be at work before the others' checkpoint goes on without it.
+const SETTLE_MAX: Duration = Duration::from_secs(5);
+const SETTLE_PAUSE: Duration = Duration::from_millis(2);
 
 /// See the module's doc.
 pub(crate) struct Flash {
@@ -151,7 +155,7 @@ impl Flash {
     pub(crate) fn settle(&self) -> Result<()> {
         let mut settled = Vec::new();
         for report in self.level2.devices() {
-            match self.level2.settle(report.id) {
+            match self.settled(report.id) {
                 Ok(id) => settled.push(id),
                 Err(error) => {
                     tracing::warn!(%error, device = %report.name, "a cache device will begin empty the next time");
@@ -165,6 +169,19 @@ impl Flash {
             *trusted = settled;
         }
         Ok(())
+    }
+
+    /// The same of one device, which may be at work: it is waited for, but not for ever.
+    fn settled(&self, device: DeviceId) -> Result<u128> {
+        let end = Instant::now() + SETTLE_MAX;
+        loop {
+            match self.level2.settle(device) {
+                Err(error) if matches!(error.cause(), Cause::Busy) && Instant::now() < end => {
+                    std::thread::sleep(SETTLE_PAUSE);
+                }
+                outcome => return outcome,
+            }
+        }
     }
 
     /// Ends the threads, after feeding what memory holds for at most so long.
@@ -217,7 +234,8 @@ impl Dataset {
         outcomes: &mut Outcomes,
     ) -> SmallVec<[Lead; 4]> {
         let level2 = self.shared.flash.level2();
-        if !leads.iter().any(|lead| level2.contains(lead.key())) {
+        // Behind a young version a change may hide.
+        if identity.is_young || !leads.iter().any(|lead| level2.contains(lead.key())) {
             return leads;
         }
         let mut tried: SmallVec<[(Lead, Option<Filling<'_>>); 4]> =

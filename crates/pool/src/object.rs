@@ -12,6 +12,9 @@ use arcwell_base::{ObjectId, Result};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::time::Duration;
+
+use crate::dataset::is_younger;
 
 /// Ids taken from the store at a time.
 const BATCH: u64 = 65_536;
@@ -21,7 +24,21 @@ const PENDING_MAX: usize = 200_000;
 pub(crate) struct Objects {
     store: Arc<dyn IdentityStore>,
     free: Mutex<Range<u64>>,
-    pending: Mutex<HashMap<(DatasetId, FileId), Option<Identity>>>,
+    pending: Mutex<HashMap<(DatasetId, FileId), Option<Pending>>>,
+}
+
+/// An identity that waits, and how old its version must be to be believed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Pending {
+    identity: Identity,
+    of_age: Duration,
+}
+
+impl Pending {
+    /// Whether a further change could hide behind the same timestamps.
+    fn is_young(&self) -> bool {
+        is_younger(&self.identity.version, self.of_age)
+    }
 }
 
 impl Objects {
@@ -43,15 +60,15 @@ impl Objects {
     /// What is remembered of a file, pending or kept.
     pub(crate) fn recall(&self, dataset: DatasetId, file: FileId) -> Result<Option<Identity>> {
         if let Some(pending) = self.pending.lock().get(&(dataset, file)) {
-            return Ok(*pending);
+            return Ok(pending.map(|pending| pending.identity));
         }
         self.store.load(dataset, file)
     }
 
-    pub(crate) fn remember(&self, dataset: DatasetId, file: FileId, identity: Identity) {
+    pub(crate) fn remember(&self, dataset: DatasetId, file: FileId, identity: Identity, of_age: Duration) {
         let mut pending = self.pending.lock();
         if pending.len() < PENDING_MAX || pending.contains_key(&(dataset, file)) {
-            pending.insert((dataset, file), Some(identity));
+            pending.insert((dataset, file), Some(Pending { identity, of_age }));
         }
     }
 
@@ -67,10 +84,16 @@ impl Objects {
         self.pending.lock().len()
     }
 
-    /// Writes what is pending. On failure it stays pending. What must be durable before is done by `settle`, after
-    /// it is fixed what will be written.
-    pub(crate) fn checkpoint(&self, settle: impl FnOnce() -> Result<()>) -> Result<()> {
-        let pending = self.pending.lock().clone();
+    /// Writes what is pending, but for versions that are young: these stay pending, and are forgotten when nobody
+    /// comes again. On failure all stays pending. What must be durable before is done by `settle`, after it is fixed
+    /// what will be written.
+    pub(crate) fn checkpoint(&self, is_last: bool, settle: impl FnOnce() -> Result<()>) -> Result<()> {
+        let mut pending = self.pending.lock().clone();
+        if is_last {
+            pending.values_mut().for_each(|row| *row = row.filter(|row| !row.is_young()));
+        } else {
+            pending.retain(|_, row| row.is_none_or(|row| !row.is_young()));
+        }
         settle()?;
         let mut datasets: Vec<DatasetId> = pending.keys().map(|(dataset, _)| *dataset).collect();
         datasets.sort_unstable();
@@ -80,7 +103,7 @@ impl Objects {
             let (mut kept, mut gone) = (Vec::new(), Vec::new());
             for ((_, file), identity) in of_dataset {
                 match identity {
-                    Some(identity) => kept.push((*file, *identity)),
+                    Some(pending) => kept.push((*file, pending.identity)),
                     None => gone.push(*file),
                 }
             }

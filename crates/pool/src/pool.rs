@@ -56,6 +56,7 @@ pub struct Pool {
     shared: Shared,
     datasets: RwLock<Vec<Arc<Dataset>>>,
     housekeeping: Mutex<Option<JoinHandle<()>>>,
+    checkpointing: Mutex<()>,
     signal: Arc<Signal>,
 }
 
@@ -86,6 +87,7 @@ impl Pool {
             shared,
             datasets: RwLock::default(),
             housekeeping: Mutex::new(None),
+            checkpointing: Mutex::new(()),
             signal: Arc::clone(&signal),
         });
         let weak = Arc::downgrade(&pool);
@@ -222,7 +224,7 @@ impl Pool {
         self.end_datasets();
         self.shared.workers.stop();
         self.shared.flash.stop(self.save_for());
-        self.checkpoint();
+        self.save(true);
     }
 
     /// How long what lies in memory may be written to flash at the end.
@@ -244,7 +246,13 @@ impl Pool {
 
     /// Writes what has to be remembered of files; as it is done every `pool.checkpoint_interval` and at the end.
     pub fn checkpoint(&self) {
-        if let Err(error) = self.shared.objects.checkpoint(|| self.shared.flash.settle()) {
+        self.save(false);
+    }
+
+    fn save(&self, is_last: bool) {
+        // One after the other: what the one trusts must not be what the other has found to fail.
+        let _alone = self.checkpointing.lock();
+        if let Err(error) = self.shared.objects.checkpoint(is_last, || self.shared.flash.settle()) {
             tracing::error!(%error, "identities could not be written: files will be new objects next time");
         }
     }
@@ -289,6 +297,6 @@ impl Drop for Pool {
         self.end_datasets();
         self.shared.workers.stop();
         self.shared.flash.stop(Duration::ZERO);
-        self.checkpoint();
+        self.save(true);
     }
 }

@@ -193,6 +193,27 @@ fn a_device_that_was_away_while_files_changed_is_not_believed() {
     bed.finish();
 }
 
+#[test]
+fn a_device_that_comes_after_changes_is_not_believed() {
+    let (device, identities) = parts();
+    let bed = plan(&device, &identities).bed();
+    made(&bed);
+    read_and_feed(&bed, &bed.open("f"));
+    let home = Arc::clone(&bed.home);
+    bed.finish();
+    let bed = Plan::new(Coherence::Exclusive).cache(MEMORY).identities(Arc::clone(&identities)).over(home);
+    write_at(&bed.open("f"), 0, &contents(1, 0..100));
+    // Before the next checkpoint: the store still calls the device trusted.
+    bed.pool.add_cache_device(Arc::clone(&device), false).unwrap();
+    let mut expected = contents(0, 0..RECORDS);
+    expected[..100 * RECORD].copy_from_slice(&contents(1, 0..100));
+    for _ in 0..2 {
+        same(&all_of(&bed.open("f")), &expected);
+    }
+    assert_eq!(bed.counter("l2.rebuilt_blocks"), 0);
+    bed.finish();
+}
+
 /// A store that at some moment stops to remember, as if the process had ended there.
 #[derive(Default)]
 struct Ends {
