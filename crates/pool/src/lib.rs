@@ -1,6 +1,6 @@
 //! The pool: datasets, and the read and write paths between whoever asks and the origins.
 //!
-//! A read goes cache → origin, one flight per block however many ask, adjacent misses joined into one
+//! A read goes memory → flash (`flash`) → origin, one flight per block however many ask, adjacent misses joined into one
 //! origin read (`read`). A write goes through to the origin before it is acknowledged, and then into
 //! the cache (`write`). Metadata takes the same way as blocks of its own (`metadata`). What is read
 //! in order is read ahead (`stream`, `ahead`).
